@@ -25,9 +25,9 @@
 
 namespace oarlock::client {
 
-// Examples of a dead worker whose gradients are partly applied; see PushRepair
-// in proto/v1/admin.proto.
-struct PushRepair {
+// Examples of a dead worker whose gradients are partly applied; see
+// proto/v1/coordinator_work.proto.
+struct PushCompletion {
   // Number of the lease.
   uint64_t lease = 0;
   // The push that is to be completed; not set: what is missing goes in pushes
@@ -41,7 +41,7 @@ struct PushRepair {
 
 struct Leases {
   std::vector<data::WorkItem> items;
-  std::vector<PushRepair> repairs;
+  std::vector<PushCompletion> push_completions;
   // Nothing is left, and nothing will come back.
   bool exhausted = false;
 };
@@ -123,8 +123,8 @@ class JobClient {
   virtual absl::StatusOr<data::ExampleIntervals> DefineWork(
       const std::string& work, const std::vector<data::WorkItem>& items,
       uint64_t num_examples, const std::string& order) = 0;
-  // At most `max_items` items and repairs. None, and not exhausted: ask again
-  // soon.
+  // At most `max_items` items and push completions. None, and not exhausted:
+  // ask again soon.
   virtual absl::StatusOr<Leases> LeaseWork(
       const std::string& work, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) = 0;

@@ -41,18 +41,18 @@ inline data::WorkItem ToWorkItem(const v1::WorkRange& range) {
   return item;
 }
 
-inline PushRepair ToPushRepair(const v1::PushRepair& repair) {
-  PushRepair to;
-  to.lease = repair.lease();
-  if (repair.worker().worker_generation() != 0) {
-    to.push = PushStamp{WorkerIndex(repair.worker().worker_index()),
-                        Generation(repair.worker().worker_generation()),
-                        Sequence(repair.sequence())};
+inline PushCompletion ToPushCompletion(const v1::PushRepair& completion) {
+  PushCompletion to;
+  to.lease = completion.lease();
+  if (completion.worker().worker_generation() != 0) {
+    to.push = PushStamp{WorkerIndex(completion.worker().worker_index()),
+                        Generation(completion.worker().worker_generation()),
+                        Sequence(completion.sequence())};
   }
-  for (const v1::WorkRange& range : repair.examples()) {
+  for (const v1::WorkRange& range : completion.examples()) {
     to.examples.push_back(ToWorkItem(range));
   }
-  for (const v1::WorkRange& range : repair.dense_examples()) {
+  for (const v1::WorkRange& range : completion.dense_examples()) {
     to.dense_examples.push_back(ToWorkItem(range));
   }
   return to;
@@ -67,8 +67,8 @@ inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
     item.lease = response.leases(i);
     leases.items.push_back(item);
   }
-  for (const v1::PushRepair& repair : response.repairs()) {
-    leases.repairs.push_back(ToPushRepair(repair));
+  for (const v1::PushRepair& completion : response.repairs()) {
+    leases.push_completions.push_back(ToPushCompletion(completion));
   }
   return leases;
 }

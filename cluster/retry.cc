@@ -71,7 +71,7 @@ RetryAdvice AdviceFor(absl::StatusCode code) {
     case absl::StatusCode::kAborted:
       return RetryAdvice::kRegisterAnew;
     case absl::StatusCode::kFailedPrecondition:
-      return RetryAdvice::kAfterRepair;
+      return RetryAdvice::kAfterFix;
     default:
       return RetryAdvice::kNever;
   }

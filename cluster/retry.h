@@ -63,9 +63,9 @@ enum class RetryAdvice {
   kSameCallSlower,
   // The worker was fenced: drop the work in hand, register, take new leases.
   kRegisterAnew,
-  // After the cause is repaired: ask for the routing or the server's new
+  // After the cause is fixed: ask for the routing or the server's new
   // generation, then the same call.
-  kAfterRepair,
+  kAfterFix,
 };
 
 // REQUIRES: `code` is not OK.

@@ -10,7 +10,7 @@
 // Who has its work next. When a worker dies that had leased examples of a
 // training pass, every server is asked for its ledger of the incarnation, also
 // one that is away and comes back; then everything that the incarnation had is
-// covered, repaired by others, or leased again (dead_worker_recovery.h): each
+// covered, completed by others, or leased again (dead_worker_recovery.h): each
 // example is trained exactly once. No cut is opened until that is done. What
 // others had is leased again as soon as no server that is alive would accept
 // their pushes any more. Contributions to rounds (sync) are in no ledger: what

@@ -56,7 +56,8 @@ void Coordinator::RecoverWorkers(absl::Time now) {
   }
   dead_workers_.Retire([this](WorkerIndex worker, Generation generation)
                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                             return work_.HasRepairsOf(worker, generation);
+                             return work_.HasPushCompletionsOf(worker,
+                                                               generation);
                            });
 }
 
@@ -73,35 +74,37 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
     }
     LeasedExamples& leased = dead.leased[*epoch];
     leased.ranges = std::move(share.ranges);
-    // One with a name is repaired by whoever comes next as it would have been.
+    // One with a name is completed by whoever comes next as it would have been.
     WorkShare named{share.work, {}, {}};
-    for (v1::PushRepair& repair : share.repairs) {
-      const bool has_name = repair.worker().worker_generation() != 0;
-      (has_name ? named.repairs : leased.repairs).push_back(std::move(repair));
+    for (v1::PushRepair& completion : share.push_completions) {
+      const bool has_name = completion.worker().worker_generation() != 0;
+      (has_name ? named.push_completions : leased.push_completions)
+          .push_back(std::move(completion));
     }
     work_.Return(named);
   }
-  size_t num_repairs = 0;
+  size_t num_push_completions = 0;
   size_t num_ranges = 0;
   for (auto& [epoch, pass] : RecoverExamples(dead)) {
     const std::string work = TrainWork(epoch);
-    // No cut is opened before the repairs are done, so what they are for may
-    // be noted as trained now.
+    // No cut is opened before the push completions are done, so what they are
+    // for may be noted as trained now.
     for (const v1::WorkRange& range : pass.covered) work_.Cover(work, range);
     cuts_.Cover(work, pass.covered);
-    num_repairs += pass.repairs.size();
+    num_push_completions += pass.push_completions.size();
     num_ranges += pass.returned.size();
-    if (pass.repairs.empty() && pass.returned.empty()) continue;
+    if (pass.push_completions.empty() && pass.returned.empty()) continue;
     WorkShare share;
     share.work = work;
     share.ranges = std::move(pass.returned);
-    share.repairs = std::move(pass.repairs);
+    share.push_completions = std::move(pass.push_completions);
     work_.Return(share);
   }
   spdlog::info(
       "what worker {} generation {} had when it died goes to others: {} ranges "
-      "that nobody has seen, {} repairs of partly applied pushes",
-      dead.worker.value(), dead.generation.value(), num_ranges, num_repairs);
+      "that nobody has seen, {} completions of partly applied pushes",
+      dead.worker.value(), dead.generation.value(), num_ranges,
+      num_push_completions);
 }
 
 absl::Status Coordinator::CheckWorkersAreRecovered() const {
@@ -112,10 +115,11 @@ absl::Status Coordinator::CheckWorkersAreRecovered() const {
                      " died and not all servers have told what they applied "
                      "of its pushes; call again"));
   }
-  if (const size_t repairs = work_.num_repairs(); repairs > 0) {
+  if (const size_t completions = work_.num_push_completions();
+      completions > 0) {
     return absl::UnavailableError(absl::StrCat(
-        repairs,
-        " repairs of partly applied pushes of dead workers are not "
+        completions,
+        " completions of partly applied pushes of dead workers are not "
         "done; call again"));
   }
   return absl::OkStatus();

@@ -94,9 +94,9 @@ class Recovery {
     for (const auto& [epoch, leased] : dead.leased) {
       LeasedSet& set = passes_[epoch].leased;
       for (const v1::WorkRange& range : leased.ranges) set.Add(range);
-      for (const v1::PushRepair& repair : leased.repairs) {
-        for (const v1::WorkRange& range : repair.examples()) set.Add(range);
-        for (const v1::WorkRange& range : repair.dense_examples()) {
+      for (const v1::PushRepair& completion : leased.push_completions) {
+        for (const v1::WorkRange& range : completion.examples()) set.Add(range);
+        for (const v1::WorkRange& range : completion.dense_examples()) {
           set.Add(range);
         }
       }
@@ -152,15 +152,16 @@ class Recovery {
                      pass.leased.Touches(push.dense_examples))) {
       return;
     }
-    v1::PushRepair& repair = pass.result.repairs.emplace_back();
-    repair.mutable_worker()->set_worker_index(dead_.worker.value());
-    repair.mutable_worker()->set_worker_generation(dead_.generation.value());
-    repair.set_sequence(sequence);
+    v1::PushRepair& completion = pass.result.push_completions.emplace_back();
+    completion.mutable_worker()->set_worker_index(dead_.worker.value());
+    completion.mutable_worker()->set_worker_generation(
+        dead_.generation.value());
+    completion.set_sequence(sequence);
     for (const v1::ExampleInterval& interval : push.examples) {
-      pass.leased.Locate(interval, repair.mutable_examples());
+      pass.leased.Locate(interval, completion.mutable_examples());
     }
     for (const v1::ExampleInterval& interval : push.dense_examples) {
-      pass.leased.Locate(interval, repair.mutable_dense_examples());
+      pass.leased.Locate(interval, completion.mutable_dense_examples());
     }
   }
 
@@ -181,11 +182,11 @@ class Recovery {
         append(pass->rows.Common(no_dense), &dense_alone);
       }
     }
-    for (const v1::PushRepair& repair : leased.repairs) {
-      for (const v1::WorkRange& range : repair.examples()) {
+    for (const v1::PushRepair& completion : leased.push_completions) {
+      for (const v1::WorkRange& range : completion.examples()) {
         append(pass->rows.Missing(range), &rows_alone);
       }
-      for (const v1::WorkRange& range : repair.dense_examples()) {
+      for (const v1::WorkRange& range : completion.dense_examples()) {
         append(pass->dense.Missing(range), &dense_alone);
       }
     }
@@ -196,11 +197,11 @@ class Recovery {
   // REQUIRES: the ranges have ends.
   static void AddUnnamed(const std::vector<v1::WorkRange>& ranges,
                          Ranges* (v1::PushRepair::*field)(), Pass* pass) {
-    v1::PushRepair repair;
-    uint64_t room = kMaxRepairExamples;
+    v1::PushRepair completion;
+    uint64_t room = kMaxCompletionExamples;
     for (v1::WorkRange range : ranges) {
       while (range.begin() < range.end()) {
-        v1::WorkRange* const piece = (repair.*field)()->Add();
+        v1::WorkRange* const piece = (completion.*field)()->Add();
         *piece = range;
         piece->set_end(std::min(range.end(), range.begin() + room));
         const uint64_t size = piece->end() - range.begin();
@@ -208,11 +209,13 @@ class Recovery {
         range.set_skip_lines(range.skip_lines() + size);
         room -= size;
         if (room > 0) continue;
-        pass->result.repairs.push_back(std::exchange(repair, {}));
-        room = kMaxRepairExamples;
+        pass->result.push_completions.push_back(std::exchange(completion, {}));
+        room = kMaxCompletionExamples;
       }
     }
-    if (room < kMaxRepairExamples) pass->result.repairs.push_back(repair);
+    if (room < kMaxCompletionExamples) {
+      pass->result.push_completions.push_back(completion);
+    }
   }
 
   const DeadWorker& dead_;

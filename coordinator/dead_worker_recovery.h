@@ -20,7 +20,7 @@ struct LeasedExamples {
   // of them.
   std::vector<v1::WorkRange> ranges;
   // Without a name: each says by itself which gradients are needed.
-  std::vector<v1::PushRepair> repairs;
+  std::vector<v1::PushRepair> push_completions;
 };
 
 struct DeadWorker {
@@ -36,17 +36,17 @@ struct DeadWorker {
 struct RecoveredEpoch {
   // Without lease numbers. Those with a name complete the worker's pushes, in
   // the order of their sequences; the others have either examples or
-  // dense_examples, at most kMaxRepairExamples.
-  std::vector<v1::PushRepair> repairs;
+  // dense_examples, at most kMaxCompletionExamples.
+  std::vector<v1::PushRepair> push_completions;
   // Nothing of these was applied: leased again.
   std::vector<v1::WorkRange> returned;
   // Ascending. Not to be leased as ranges again: applied, or will be when the
-  // repairs are done.
+  // push completions are done.
   std::vector<v1::WorkRange> covered;
 };
 
 // So that more than one worker works off what a dead one has left.
-inline constexpr uint64_t kMaxRepairExamples = 4096;
+inline constexpr uint64_t kMaxCompletionExamples = 4096;
 
 // By epoch. A push counts as applied on all servers when one of these holds:
 //
@@ -61,7 +61,7 @@ inline constexpr uint64_t kMaxRepairExamples = 4096;
 // part that is not told as applied may be so in some of its groups. An example
 // that is leased, and whose gradients of one kind, rows or dense parameters,
 // are in a push that a server knows and those of the other kind are not, is
-// repaired without a name.
+// completed without a name.
 //
 // REQUIRES: no push of the worker is applied any more. The intervals of a push
 // are of one epoch.

@@ -88,14 +88,14 @@ std::optional<DeadWorkers::Claimed> DeadWorkers::Claim(
 }
 
 void DeadWorkers::Retire(
-    const std::function<bool(WorkerIndex, Generation)>& has_repairs) {
+    const std::function<bool(WorkerIndex, Generation)>& has_push_completions) {
   std::vector<Record> kept;
   // Workers of whom an older incarnation is kept.
   std::set<uint32_t> held_up;
   for (Record& record : records_) {
     const Incarnation& incarnation = record.incarnation;
     if (held_up.contains(incarnation.worker.value()) || !record.claimed ||
-        has_repairs(incarnation.worker, incarnation.generation)) {
+        has_push_completions(incarnation.worker, incarnation.generation)) {
       held_up.insert(incarnation.worker.value());
       kept.push_back(std::move(record));
       continue;

@@ -60,9 +60,10 @@ class DeadWorkers {
   // less.
   std::optional<Claimed> Claim(uint64_t known_version,
                                const std::vector<uint64_t>& server_generations);
-  // Retires whom it can. `has_repairs` says whether pushes of an incarnation
-  // are to be completed.
-  void Retire(const std::function<bool(WorkerIndex, Generation)>& has_repairs);
+  // Retires whom it can. `has_push_completions` says whether pushes of an
+  // incarnation are to be completed.
+  void Retire(
+      const std::function<bool(WorkerIndex, Generation)>& has_push_completions);
 
   // Of those that may push no more, retired or not, by worker index.
   std::map<uint32_t, uint64_t> Newest() const;

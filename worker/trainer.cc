@@ -20,11 +20,11 @@
 #include "worker/config/model_of.h"
 #include "worker/epoch/half_async_pass.h"
 #include "worker/epoch/pipelined_pass.h"
-#include "worker/epoch/push_repair.h"
+#include "worker/epoch/push_completion.h"
 #include "worker/epoch/ssp_pass.h"
 #include "worker/epoch/sync_pass.h"
 #include "worker/geo/geo_pass.h"
-#include "worker/geo/geo_repair.h"
+#include "worker/geo/geo_push_completion.h"
 #include "worker/input/leased_work.h"
 #include "worker/input/stoppable_work.h"
 #include "worker/online/online_training.h"
@@ -262,18 +262,19 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
                               bool trains) {
   PassContext context = ContextOf(data, phase);
   if (!trains) context.cuts = nullptr;
-  LeasedWork::Repair repair;
+  LeasedWork::RunCompletion run_completion;
   if (trains && config_.mode() != "sync") {
-    repair = [&context](const client::PushRepair& r) {
-      return context.geo != nullptr ? RepairGeoPush(context, r)
-                                    : RepairPush(context, r);
+    run_completion = [&context](const client::PushCompletion& completion) {
+      return context.geo != nullptr ? RunGeoPushCompletion(context, completion)
+                                    : RunPushCompletion(context, completion);
     };
   }
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<PassWork> work,
-                           data.StartPass(phase, std::move(repair)));
+                           data.StartPass(phase, std::move(run_completion)));
   context.new_reader = work->new_reader();
   for (bool more = true; more;) {
-    // Leased work is stopped by whoever leases it, and has repairs to make.
+    // Leased work is stopped by whoever leases it, and has push completions to
+    // make.
     const bool stops_itself = trains && work->num_rounds().has_value();
     std::deque<StoppableWork> lanes;
     context.work.clear();

@@ -123,10 +123,10 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
     if (auto range = work.leased.find(lease);
         range != work.leased.end() && IsOf(range->second, request)) {
       work.leased.erase(range);
-    } else if (auto repair = work.leased_repairs.find(lease);
-               repair != work.leased_repairs.end() &&
-               IsOf(repair->second, request)) {
-      work.leased_repairs.erase(repair);
+    } else if (auto completion = work.leased_push_completions.find(lease);
+               completion != work.leased_push_completions.end() &&
+               IsOf(completion->second, request)) {
+      work.leased_push_completions.erase(completion);
     }
   }
   if (told_all != nullptr) {
@@ -138,14 +138,15 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   }
   v1::LeaseWorkResponse response;
   uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
-  for (; count > 0 && !work.repairs.empty(); --count) {
-    v1::PushRepair& repair = work.repairs.front();
-    repair.set_lease(next_lease_++);
-    *response.add_repairs() = repair;
-    work.leased_repairs.emplace(repair.lease(),
-                                LeasedRepair{repair, request.worker_index(),
-                                             request.worker_generation()});
-    work.repairs.pop_front();
+  for (; count > 0 && !work.push_completions.empty(); --count) {
+    v1::PushRepair& completion = work.push_completions.front();
+    completion.set_lease(next_lease_++);
+    *response.add_repairs() = completion;
+    work.leased_push_completions.emplace(
+        completion.lease(),
+        LeasedPushCompletion{completion, request.worker_index(),
+                             request.worker_generation()});
+    work.push_completions.pop_front();
   }
   for (; count > 0 && !stopped && !work.unleased.empty(); --count) {
     const v1::WorkRange& range = work.unleased.back();
@@ -188,14 +189,16 @@ std::vector<WorkShare> WorkQueue::Claim(WorkerIndex worker,
     for (const auto& entry : work.leased) {
       if (is_its(entry)) share.ranges.push_back(entry.second.range);
     }
-    for (const auto& entry : work.leased_repairs) {
-      if (is_its(entry)) share.repairs.push_back(entry.second.repair);
+    for (const auto& entry : work.leased_push_completions) {
+      if (is_its(entry)) {
+        share.push_completions.push_back(entry.second.completion);
+      }
     }
     std::erase_if(work.leased, is_its);
-    std::erase_if(work.leased_repairs, is_its);
+    std::erase_if(work.leased_push_completions, is_its);
     NoteChange(was_done, work);
     share.ranges = Uncovered(name, share.ranges);
-    if (!share.ranges.empty() || !share.repairs.empty()) {
+    if (!share.ranges.empty() || !share.push_completions.empty()) {
       shares.push_back(std::move(share));
     }
   }
@@ -212,8 +215,9 @@ void WorkQueue::Return(const WorkShare& share) {
   const bool was_done = work.AllDone();
   work.unleased.insert(work.unleased.end(), share.ranges.rbegin(),
                        share.ranges.rend());
-  work.repairs.insert(work.repairs.begin(), share.repairs.begin(),
-                      share.repairs.end());
+  work.push_completions.insert(work.push_completions.begin(),
+                               share.push_completions.begin(),
+                               share.push_completions.end());
   NoteChange(was_done, work);
 }
 
@@ -231,25 +235,27 @@ void WorkQueue::BeginRun(
   }
 }
 
-size_t WorkQueue::num_repairs() const {
+size_t WorkQueue::num_push_completions() const {
   size_t count = 0;
   for (const auto& [name, work] : works_) {
-    count += work.repairs.size() + work.leased_repairs.size();
+    count += work.push_completions.size() + work.leased_push_completions.size();
   }
   return count;
 }
 
-bool WorkQueue::HasRepairsOf(WorkerIndex worker, Generation generation) const {
-  const auto is_of = [&](const v1::PushRepair& repair) {
-    return repair.worker().worker_index() == worker.value() &&
-           repair.worker().worker_generation() == generation.value();
+bool WorkQueue::HasPushCompletionsOf(WorkerIndex worker,
+                                     Generation generation) const {
+  const auto is_of = [&](const v1::PushRepair& completion) {
+    return completion.worker().worker_index() == worker.value() &&
+           completion.worker().worker_generation() == generation.value();
   };
   for (const auto& [name, work] : works_) {
-    if (std::any_of(work.repairs.begin(), work.repairs.end(), is_of)) {
+    if (std::any_of(work.push_completions.begin(), work.push_completions.end(),
+                    is_of)) {
       return true;
     }
-    for (const auto& [lease, leased] : work.leased_repairs) {
-      if (is_of(leased.repair)) return true;
+    for (const auto& [lease, leased] : work.leased_push_completions) {
+      if (is_of(leased.completion)) return true;
     }
   }
   return false;
@@ -301,12 +307,13 @@ void WorkQueue::Save(v1::WorkQueueState* state) const {
       leased->mutable_worker()->set_worker_generation(range.generation);
       *leased->mutable_range() = range.range;
     }
-    saved->mutable_repairs()->Add(work.repairs.begin(), work.repairs.end());
-    for (const auto& [lease, repair] : work.leased_repairs) {
+    saved->mutable_repairs()->Add(work.push_completions.begin(),
+                                  work.push_completions.end());
+    for (const auto& [lease, completion] : work.leased_push_completions) {
       v1::LeasedRepairState* leased = saved->add_leased_repairs();
-      leased->mutable_worker()->set_worker_index(repair.worker);
-      leased->mutable_worker()->set_worker_generation(repair.generation);
-      *leased->mutable_repair() = repair.repair;
+      leased->mutable_worker()->set_worker_index(completion.worker);
+      leased->mutable_worker()->set_worker_generation(completion.generation);
+      *leased->mutable_repair() = completion.completion;
     }
   }
   SaveCovered(covered_, state->mutable_covered());
@@ -341,9 +348,10 @@ void WorkQueue::Load(const v1::WorkQueueState& state) {
                                      leased.worker().worker_index(),
                                      leased.worker().worker_generation()};
     }
-    work.repairs.assign(saved.repairs().begin(), saved.repairs().end());
+    work.push_completions.assign(saved.repairs().begin(),
+                                 saved.repairs().end());
     for (const v1::LeasedRepairState& leased : saved.leased_repairs()) {
-      work.leased_repairs[leased.repair().lease()] = {
+      work.leased_push_completions[leased.repair().lease()] = {
           leased.repair(), leased.worker().worker_index(),
           leased.worker().worker_generation()};
     }

@@ -25,14 +25,15 @@ namespace oarlock::coordinator {
 struct WorkShare {
   std::string work;
   std::vector<v1::WorkRange> ranges;
-  std::vector<v1::PushRepair> repairs;
+  std::vector<v1::PushRepair> push_completions;
 };
 
 // Not thread-safe: the coordinator guards it.
 //
 // A range is unleased, leased to one worker generation, or done. Ranges are
 // leased in the order of their definition; those that are reclaimed go first,
-// and repairs before all ranges. A repair is waiting, leased or done likewise.
+// and push completions before all ranges. A push completion is waiting, leased
+// or done likewise.
 class WorkQueue {
  public:
   // Passes that may be defined in a job, and that may be unfinished at a time.
@@ -48,15 +49,15 @@ class WorkQueue {
   // the pass was begun with; ResourceExhausted beyond a limit.
   absl::Status Define(const v1::DefineWorkRequest& request);
 
-  // Notes what the worker has done, then leases it the next repairs and ranges,
-  // together at most as many as it wants. The pass is exhausted when neither
-  // is left. A call that repeats a request number gets the first call's
-  // response, or is InvalidArgument when the number is kMaxLeaseCallSpan or
-  // more below the worker's highest. Unavailable while the work is not defined.
-  // `stopped`: no ranges, only repairs; exhausted when nobody has any. The
-  // ranges that are left stay. `told_all`, unless null: whether this call, and
-  // no earlier one that it repeats, told that something is done, and what it
-  // told was all that the worker had of the pass.
+  // Notes what the worker has done, then leases it the next push completions
+  // and ranges, together at most as many as it wants. The pass is exhausted
+  // when neither is left. A call that repeats a request number gets the first
+  // call's response, or is InvalidArgument when the number is kMaxLeaseCallSpan
+  // or more below the worker's highest. Unavailable while the work is not
+  // defined. `stopped`: no ranges, only push completions; exhausted when nobody
+  // has any. The ranges that are left stay. `told_all`, unless null: whether
+  // this call, and no earlier one that it repeats, told that something is done,
+  // and what it told was all that the worker had of the pass.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request, bool stopped = false,
       bool* told_all = nullptr);
@@ -64,16 +65,16 @@ class WorkQueue {
   // Claims what is leased to the generation of this worker and, of ranges, not
   // covered; forgets its calls. Ascending by work and lease.
   std::vector<WorkShare> Claim(WorkerIndex worker, Generation generation);
-  // Puts repairs and ranges to the front. Numbers of earlier leases are
-  // dropped. REQUIRES: the work is defined.
+  // Puts push completions and ranges to the front. Numbers of earlier leases
+  // are dropped. REQUIRES: the work is defined.
   void Return(const WorkShare& share);
   // Claims and returns.
   void Reclaim(WorkerIndex worker, Generation generation);
 
-  // Repairs that are waiting or leased.
-  size_t num_repairs() const;
+  // Push completions that are waiting or leased.
+  size_t num_push_completions() const;
   // Some of them complete pushes of this incarnation.
-  bool HasRepairsOf(WorkerIndex worker, Generation generation) const;
+  bool HasPushCompletionsOf(WorkerIndex worker, Generation generation) const;
 
   // These examples have been trained for good: they are not leased when the
   // work is defined, or reclaimed, later. REQUIRES: the range has an end.
@@ -119,8 +120,8 @@ class WorkQueue {
     uint32_t worker = 0;
     uint64_t generation = 0;
   };
-  struct LeasedRepair {
-    v1::PushRepair repair;
+  struct LeasedPushCompletion {
+    v1::PushRepair completion;
     uint32_t worker = 0;
     uint64_t generation = 0;
   };
@@ -135,14 +136,15 @@ class WorkQueue {
     // By number of the lease.
     std::map<uint64_t, LeasedRange> leased;
     // The next one first.
-    std::deque<v1::PushRepair> repairs;
+    std::deque<v1::PushRepair> push_completions;
     // By number of the lease.
-    std::map<uint64_t, LeasedRepair> leased_repairs;
+    std::map<uint64_t, LeasedPushCompletion> leased_push_completions;
 
     bool AllDone() const { return unleased.empty() && NobodyWorks(); }
     // Nor has to.
     bool NobodyWorks() const {
-      return leased.empty() && repairs.empty() && leased_repairs.empty();
+      return leased.empty() && push_completions.empty() &&
+             leased_push_completions.empty();
     }
   };
   struct Call {

@@ -1,9 +1,10 @@
 // In which order a pass takes its examples.
 //
 // A pass has positions 0, 1, 2 ...; leases, splits, pushes and checkpoints
-// speak of positions alone, so a shuffled pass is divided, repaired and resumed
-// like any other. What stands at a position follows from (seed, epoch) and the
-// options: every worker computes it for itself, and nobody waits for anybody.
+// speak of positions alone, so a shuffled pass is divided and resumed, and
+// its pushes are completed, like any other. What stands at a position follows
+// from (seed, epoch) and the options: every worker computes it for itself, and
+// nobody waits for anybody.
 //
 // A shuffled order is made in two steps, as CorgiPile does (Xu et al., "In-
 // database machine learning with CorgiPile: stochastic gradient descent without

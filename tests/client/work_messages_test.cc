@@ -5,24 +5,24 @@
 namespace oarlock::client {
 namespace {
 
-TEST(WorkMessagesTest, RepairsKeepTheirNamesAndRanges) {
+TEST(WorkMessagesTest, PushCompletionsKeepTheirNamesAndRanges) {
   v1::LeaseWorkResponse response;
-  v1::PushRepair* repair = response.add_repairs();
-  repair->set_lease(17);
-  repair->mutable_worker()->set_worker_index(2);
-  repair->mutable_worker()->set_worker_generation(5);
-  repair->set_sequence(300);
-  v1::WorkRange* range = repair->add_examples();
+  v1::PushRepair* completion = response.add_repairs();
+  completion->set_lease(17);
+  completion->mutable_worker()->set_worker_index(2);
+  completion->mutable_worker()->set_worker_generation(5);
+  completion->set_sequence(300);
+  v1::WorkRange* range = completion->add_examples();
   range->set_source(1);
   range->set_begin(10);
   range->set_end(20);
   range->set_byte_offset(99);
   range->set_skip_lines(3);
-  repair->add_dense_examples()->set_end(7);
+  completion->add_dense_examples()->set_end(7);
   const Leases leases = ToLeases(response);
   EXPECT_TRUE(leases.items.empty());
-  ASSERT_EQ(leases.repairs.size(), 1u);
-  const PushRepair& got = leases.repairs[0];
+  ASSERT_EQ(leases.push_completions.size(), 1u);
+  const PushCompletion& got = leases.push_completions[0];
   EXPECT_EQ(got.lease, 17u);
   ASSERT_TRUE(got.push.has_value());
   EXPECT_EQ(got.push->worker, WorkerIndex(2));
@@ -38,10 +38,10 @@ TEST(WorkMessagesTest, RepairsKeepTheirNamesAndRanges) {
   EXPECT_EQ(got.dense_examples[0].end, 7u);
 }
 
-TEST(WorkMessagesTest, RepairOfGenerationZeroHasNoName) {
+TEST(WorkMessagesTest, PushCompletionOfGenerationZeroHasNoName) {
   v1::LeaseWorkResponse response;
   response.add_repairs()->mutable_worker()->set_worker_index(2);
-  EXPECT_FALSE(ToLeases(response).repairs[0].push.has_value());
+  EXPECT_FALSE(ToLeases(response).push_completions[0].push.has_value());
 }
 
 }  // namespace

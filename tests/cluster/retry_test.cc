@@ -113,7 +113,7 @@ TEST(RetryAdviceTest, EachCodeSaysWhoShouldRetry) {
   EXPECT_EQ(AdviceFor(Code::kUnauthenticated), RetryAdvice::kNever);
   EXPECT_EQ(AdviceFor(Code::kInternal), RetryAdvice::kNever);
   EXPECT_EQ(AdviceFor(Code::kUnimplemented), RetryAdvice::kNever);
-  EXPECT_EQ(AdviceFor(Code::kFailedPrecondition), RetryAdvice::kAfterRepair);
+  EXPECT_EQ(AdviceFor(Code::kFailedPrecondition), RetryAdvice::kAfterFix);
   EXPECT_EQ(AdviceFor(Code::kAborted), RetryAdvice::kRegisterAnew);
   EXPECT_EQ(AdviceFor(Code::kUnavailable), RetryAdvice::kSameCall);
   EXPECT_EQ(AdviceFor(Code::kDeadlineExceeded), RetryAdvice::kSameCall);

@@ -154,11 +154,11 @@ TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeThePassIsOver) {
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->OpenCut().status()));
   BeatAll();
   EXPECT_THAT(RetiredOf(0), IsEmpty());
-  const auto repair = Lease(1, b);
-  EXPECT_EQ(repair->ranges_size(), 0);
-  ASSERT_EQ(repair->repairs_size(), 1);
-  EXPECT_EQ(repair->repairs(0).worker().worker_generation(), a);
-  EXPECT_EQ(repair->repairs(0).sequence(), 1u);
+  const auto leased = Lease(1, b);
+  EXPECT_EQ(leased->ranges_size(), 0);
+  ASSERT_EQ(leased->repairs_size(), 1);
+  EXPECT_EQ(leased->repairs(0).worker().worker_generation(), a);
+  EXPECT_EQ(leased->repairs(0).sequence(), 1u);
   std::vector<uint64_t> done;
   for (int i = 0; i < 3; ++i) {
     const auto range = Lease(1, b, done);
@@ -168,14 +168,15 @@ TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeThePassIsOver) {
   EXPECT_FALSE(Lease(1, b, done)->exhausted());
   const auto refused = coordinator_->OpenCut();
   EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("1 repairs"));
-  EXPECT_TRUE(Lease(1, b, {repair->repairs(0).lease()})->exhausted());
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("1 completions"));
+  EXPECT_TRUE(Lease(1, b, {leased->repairs(0).lease()})->exhausted());
   EXPECT_THAT(RetiredOf(0), ElementsAre(a));
   EXPECT_TRUE(coordinator_->OpenCut().ok());
   EXPECT_EQ(Covered(), "train/0 10-30");
 }
 
-TEST_F(CoordinatorDeathsTest, ARepairersDeathPassesTheRepairOn) {
+TEST_F(CoordinatorDeathsTest, ACompletersDeathPassesThePushCompletionOn) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ASSERT_EQ(Lease(0, a)->ranges_size(), 1);
@@ -245,9 +246,9 @@ TEST_F(CoordinatorDeathsTest, ADeathDoesNotEndACutThatAllHaveMarked) {
   // What it pushed after its mark is in no manifest but the next one.
   EXPECT_EQ(Covered(), "");
   coordinator_->CloseCut();
-  const auto repair = Lease(1, b);
-  ASSERT_EQ(repair->repairs_size(), 1);
-  Lease(1, b, {repair->repairs(0).lease()}).IgnoreError();
+  const auto leased = Lease(1, b);
+  ASSERT_EQ(leased->repairs_size(), 1);
+  Lease(1, b, {leased->repairs(0).lease()}).IgnoreError();
   ASSERT_EQ(*coordinator_->OpenCut(), 2u);
   EXPECT_EQ(Covered(), "train/0 10-30");
 }

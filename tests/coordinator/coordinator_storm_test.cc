@@ -213,10 +213,10 @@ class Storm {
     for (int i = 0; i < response->ranges_size(); ++i) {
       life.model->AddRange(response->ranges(i), response->leases(i));
     }
-    for (const v1::PushRepair& repair : response->repairs()) {
-      life.model->AddRepair(repair);
-      ++happened[repair.has_worker() ? "repairs with a name"
-                                     : "repairs without a name"];
+    for (const v1::PushRepair& completion : response->repairs()) {
+      life.model->AddPushCompletion(completion);
+      ++happened[completion.has_worker() ? "push completions with a name"
+                                         : "push completions without a name"];
     }
     exhausted_ = response->exhausted();
   }
@@ -400,8 +400,9 @@ TEST(CoordinatorStormTest, EveryExampleIsTrainedOnceWhoeverDies) {
   }
   for (const char* what :
        {"deaths", "servers restarted", "checkpoints", "cuts refused",
-        "cuts ended", "deaths while a cut is written", "repairs with a name",
-        "repairs without a name", "runs", "jobs failed"}) {
+        "cuts ended", "deaths while a cut is written",
+        "push completions with a name", "push completions without a name",
+        "runs", "jobs failed"}) {
     EXPECT_GT(happened[what], 10) << what;
     RecordProperty(what, happened[what]);
   }

@@ -94,7 +94,7 @@ TEST_F(DeadWorkerRecoveryTest, WhatNobodyHasSeenIsReturnedWithItsPlace) {
   const RecoveredEpoch pass = Recover();
   EXPECT_EQ(Text(pass.returned), "0-20@9+4 40-100@9+44 510-0@77+11 ");
   EXPECT_EQ(Text(pass.covered), "20-40@0+0 500-510@0+0 ");
-  EXPECT_TRUE(pass.repairs.empty());
+  EXPECT_TRUE(pass.push_completions.empty());
 }
 
 TEST_F(DeadWorkerRecoveryTest, APartialPushIsCompletedUnderItsName) {
@@ -103,13 +103,13 @@ TEST_F(DeadWorkerRecoveryTest, APartialPushIsCompletedUnderItsName) {
   Tell(0, Record(4, 20, 40, 3, {0}));
   Tell(1, Record(4, 20, 40, 3, {2}));
   const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.repairs.size(), 1u);
-  const v1::PushRepair& repair = pass.repairs[0];
-  EXPECT_EQ(repair.worker().worker_index(), 2u);
-  EXPECT_EQ(repair.worker().worker_generation(), 7u);
-  EXPECT_EQ(repair.sequence(), 4u);
-  EXPECT_EQ(Text(repair.examples()), "20-30@5+20 30-40@6+0 ");
-  EXPECT_EQ(Text(repair.dense_examples()), "20-30@5+20 30-40@6+0 ");
+  ASSERT_EQ(pass.push_completions.size(), 1u);
+  const v1::PushRepair& completion = pass.push_completions[0];
+  EXPECT_EQ(completion.worker().worker_index(), 2u);
+  EXPECT_EQ(completion.worker().worker_generation(), 7u);
+  EXPECT_EQ(completion.sequence(), 4u);
+  EXPECT_EQ(Text(completion.examples()), "20-30@5+20 30-40@6+0 ");
+  EXPECT_EQ(Text(completion.dense_examples()), "20-30@5+20 30-40@6+0 ");
   EXPECT_EQ(Text(pass.returned), "0-20@5+0 40-100@6+10 ");
   EXPECT_EQ(Text(pass.covered), "20-40@0+0 ");
 }
@@ -118,8 +118,8 @@ TEST_F(DeadWorkerRecoveryTest, APushWithoutAWholePartIsCompletedToo) {
   Lease(Range(0, 100));
   Tell(1, Record(3, 60, 70, 2, {}));
   const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.repairs.size(), 1u);
-  EXPECT_EQ(pass.repairs[0].sequence(), 3u);
+  ASSERT_EQ(pass.push_completions.size(), 1u);
+  EXPECT_EQ(pass.push_completions[0].sequence(), 3u);
   EXPECT_EQ(Text(pass.returned), "0-60@0+0 70-100@0+70 ");
 }
 
@@ -134,18 +134,18 @@ TEST_F(DeadWorkerRecoveryTest, PushesBelowTheWindowOrWholeOrDoneAreApplied) {
   Add(30, 40, dead_.ledgers[1].mutable_settled_examples());
   Add(30, 40, dead_.ledgers[1].mutable_settled_dense_examples());
   RecoveredEpoch pass = Recover();
-  EXPECT_TRUE(pass.repairs.empty());
+  EXPECT_TRUE(pass.push_completions.empty());
   EXPECT_EQ(Text(pass.covered), "0-40@0+0 200-210@0+0 ");
   EXPECT_EQ(Text(pass.returned), "40-100@0+40 ");
   // One less, and the first one is in the window.
   dead_.ledgers[1].set_highest(64);
   dead_.ledgers[1].mutable_pushes(0)->set_sequence(64);
   pass = Recover();
-  ASSERT_EQ(pass.repairs.size(), 1u);
-  EXPECT_EQ(pass.repairs[0].sequence(), 1u);
+  ASSERT_EQ(pass.push_completions.size(), 1u);
+  EXPECT_EQ(pass.push_completions[0].sequence(), 1u);
 }
 
-TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreRepairedWithoutAName) {
+TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreCompletedWithoutAName) {
   Lease(Range(0, 100, 8));
   v1::PushRecord rows = Record(1, 0, 30, 1, {0});
   rows.clear_dense_examples();
@@ -154,47 +154,49 @@ TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreRepairedWithoutAName) {
   Tell(0, rows);
   Tell(1, dense);
   const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.repairs.size(), 2u);
-  for (const v1::PushRepair& repair : pass.repairs) {
-    EXPECT_FALSE(repair.has_worker());
+  ASSERT_EQ(pass.push_completions.size(), 2u);
+  for (const v1::PushRepair& completion : pass.push_completions) {
+    EXPECT_FALSE(completion.has_worker());
   }
-  EXPECT_EQ(Text(pass.repairs[0].examples()), "30-50@8+30 ");
-  EXPECT_EQ(pass.repairs[0].dense_examples_size(), 0);
-  EXPECT_EQ(pass.repairs[1].examples_size(), 0);
-  EXPECT_EQ(Text(pass.repairs[1].dense_examples()), "0-20@8+0 ");
+  EXPECT_EQ(Text(pass.push_completions[0].examples()), "30-50@8+30 ");
+  EXPECT_EQ(pass.push_completions[0].dense_examples_size(), 0);
+  EXPECT_EQ(pass.push_completions[1].examples_size(), 0);
+  EXPECT_EQ(Text(pass.push_completions[1].dense_examples()), "0-20@8+0 ");
   EXPECT_EQ(Text(pass.returned), "50-100@8+50 ");
   EXPECT_EQ(Text(pass.covered), "0-50@0+0 ");
 }
 
-TEST_F(DeadWorkerRecoveryTest, ARepairersDeathKeepsTheRestriction) {
-  v1::PushRepair repair;
-  *repair.add_examples() = Range(0, 30, 8);
-  dead_.leased[kEpoch].repairs.push_back(repair);
-  repair.Clear();
-  *repair.add_dense_examples() = Range(30, 60, 9);
-  dead_.leased[kEpoch].repairs.push_back(repair);
+TEST_F(DeadWorkerRecoveryTest, ACompletersDeathKeepsTheRestriction) {
+  v1::PushRepair completion;
+  *completion.add_examples() = Range(0, 30, 8);
+  dead_.leased[kEpoch].push_completions.push_back(completion);
+  completion.Clear();
+  *completion.add_dense_examples() = Range(30, 60, 9);
+  dead_.leased[kEpoch].push_completions.push_back(completion);
   v1::PushRecord partial = Record(1, 0, 10, 2, {1});
   partial.clear_dense_examples();
   Tell(0, partial);
   const RecoveredEpoch pass = Recover();
   EXPECT_TRUE(pass.returned.empty());
-  ASSERT_EQ(pass.repairs.size(), 3u);
-  EXPECT_EQ(pass.repairs[0].sequence(), 1u);
-  EXPECT_EQ(Text(pass.repairs[0].examples()), "0-10@8+0 ");
-  EXPECT_EQ(pass.repairs[0].dense_examples_size(), 0);
-  EXPECT_EQ(Text(pass.repairs[1].examples()), "10-30@8+10 ");
-  EXPECT_EQ(Text(pass.repairs[2].dense_examples()), "30-60@9+0 ");
+  ASSERT_EQ(pass.push_completions.size(), 3u);
+  EXPECT_EQ(pass.push_completions[0].sequence(), 1u);
+  EXPECT_EQ(Text(pass.push_completions[0].examples()), "0-10@8+0 ");
+  EXPECT_EQ(pass.push_completions[0].dense_examples_size(), 0);
+  EXPECT_EQ(Text(pass.push_completions[1].examples()), "10-30@8+10 ");
+  EXPECT_EQ(Text(pass.push_completions[2].dense_examples()), "30-60@9+0 ");
 }
 
-TEST_F(DeadWorkerRecoveryTest, LongRepairsAreDivided) {
+TEST_F(DeadWorkerRecoveryTest, LongPushCompletionsAreDivided) {
   Lease(Range(0, 0, 8));
-  v1::PushRecord rows = Record(1, 0, 2 * kMaxRepairExamples + 1, 1, {0});
+  v1::PushRecord rows = Record(1, 0, 2 * kMaxCompletionExamples + 1, 1, {0});
   rows.clear_dense_examples();
   Tell(0, rows);
   const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.repairs.size(), 3u);
-  EXPECT_EQ(Text(pass.repairs[1].dense_examples()), "4096-8192@8+4096 ");
-  EXPECT_EQ(Text(pass.repairs[2].dense_examples()), "8192-8193@8+8192 ");
+  ASSERT_EQ(pass.push_completions.size(), 3u);
+  EXPECT_EQ(Text(pass.push_completions[1].dense_examples()),
+            "4096-8192@8+4096 ");
+  EXPECT_EQ(Text(pass.push_completions[2].dense_examples()),
+            "8192-8193@8+8192 ");
 }
 
 // A chain of incarnations, each of which has all that its predecessor left, and
@@ -227,19 +229,21 @@ class Chain {
 
  private:
   void Own(const v1::WorkRange& range) { ranges_[++last_lease_] = range; }
-  void Own(v1::PushRepair repair) {
-    repair.set_lease(++last_lease_);
-    repairs_[last_lease_] = repair;
+  void Own(v1::PushRepair completion) {
+    completion.set_lease(++last_lease_);
+    push_completions_[last_lease_] = completion;
   }
 
   void Start(uint64_t generation) {
     worker_.emplace(0, generation, cut_, &servers_, &random_);
     for (const auto& [lease, range] : ranges_) worker_->AddRange(range, lease);
-    for (const auto& [lease, repair] : repairs_) worker_->AddRepair(repair);
+    for (const auto& [lease, completion] : push_completions_) {
+      worker_->AddPushCompletion(completion);
+    }
   }
 
   void Turn() {
-    if (!cut_is_open_ && repairs_.empty() && random_.Below(100) == 0) {
+    if (!cut_is_open_ && push_completions_.empty() && random_.Below(100) == 0) {
       cut_is_open_ = true;
       ++cut_;
     }
@@ -260,7 +264,7 @@ class Chain {
     }
     for (uint64_t lease : worker_->TakeDone()) {
       ranges_.erase(lease);
-      repairs_.erase(lease);
+      push_completions_.erase(lease);
     }
   }
 
@@ -285,46 +289,47 @@ class Chain {
       }
     }
     std::map<uint64_t, v1::PushRepair> named;
-    for (const auto& [lease, repair] : repairs_) {
-      if (repair.has_worker()) {
-        named[lease] = repair;
+    for (const auto& [lease, completion] : push_completions_) {
+      if (completion.has_worker()) {
+        named[lease] = completion;
       } else {
-        leased.repairs.push_back(repair);
+        leased.push_completions.push_back(completion);
       }
     }
     ranges_.clear();
-    repairs_ = named;
+    push_completions_ = named;
     Take(RecoverExamples(dead)[0]);
   }
 
   void Take(const RecoveredEpoch& pass) {
     for (const v1::WorkRange& range : pass.covered) covered_.Add(range);
     for (const v1::WorkRange& range : pass.returned) Own(range);
-    for (const v1::PushRepair& repair : pass.repairs) {
-      Own(repair);
-      if (!repair.has_worker()) continue;
+    for (const v1::PushRepair& completion : pass.push_completions) {
+      Own(completion);
+      if (!completion.has_worker()) continue;
       // Nothing is completed that is whole.
-      ASSERT_FALSE(servers_.IsWhole(PushOf(repair)))
-          << repair.ShortDebugString();
+      ASSERT_FALSE(servers_.IsWhole(PushOf(completion)))
+          << completion.ShortDebugString();
     }
-    // Each example is applied, or goes to the queue, or to a repair.
+    // Each example is applied, or goes to the queue, or to a push completion.
     const std::set<uint64_t> returned = ExampleSetOf(pass.returned);
-    std::set<uint64_t> repaired;
-    for (const auto& [lease, repair] : repairs_) {
-      repaired.merge(ExampleSetOf(repair.examples()));
-      repaired.merge(ExampleSetOf(repair.dense_examples()));
-      if (repair.has_worker()) {
+    std::set<uint64_t> completed;
+    for (const auto& [lease, completion] : push_completions_) {
+      completed.merge(ExampleSetOf(completion.examples()));
+      completed.merge(ExampleSetOf(completion.dense_examples()));
+      if (completion.has_worker()) {
         ++happened["partial"];
       } else {
-        ++happened[repair.examples().empty() ? "dense alone" : "rows alone"];
+        ++happened[completion.examples().empty() ? "dense alone"
+                                                 : "rows alone"];
       }
     }
     happened["returned"] += returned.size();
     for (uint64_t example = 0; example < kExamples; ++example) {
       if (returned.contains(example)) {
         ASSERT_TRUE(servers_.WasApplied(example, 0)) << "example " << example;
-        ASSERT_FALSE(repaired.contains(example)) << "example " << example;
-      } else if (!repaired.contains(example)) {
+        ASSERT_FALSE(completed.contains(example)) << "example " << example;
+      } else if (!completed.contains(example)) {
         ASSERT_TRUE(servers_.WasApplied(example, 1)) << "example " << example;
         ++happened["applied"];
       }
@@ -336,7 +341,7 @@ class Chain {
   std::optional<ModelWorker> worker_;
   // By lease.
   std::map<uint64_t, v1::WorkRange> ranges_;
-  std::map<uint64_t, v1::PushRepair> repairs_;
+  std::map<uint64_t, v1::PushRepair> push_completions_;
   uint64_t last_lease_ = 0;
   RangeSet covered_;
   uint64_t cut_ = 0;

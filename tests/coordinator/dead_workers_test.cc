@@ -51,9 +51,9 @@ class DeadWorkersTest : public ::testing::Test {
     return response.wanted_ledgers_size();
   }
   // The newest generation of worker 0 that is retired, after it was tried.
-  uint64_t Retired(uint64_t generation_with_repairs = 0) {
+  uint64_t Retired(uint64_t generation_with_push_completions = 0) {
     dead_.Retire([&](WorkerIndex, Generation generation) {
-      return generation.value() == generation_with_repairs;
+      return generation.value() == generation_with_push_completions;
     });
     v1::ServerHeartbeatResponse response;
     dead_.Describe(ServerIndex(0), 1, &response);
@@ -103,8 +103,8 @@ TEST_F(DeadWorkersTest, AnIncarnationIsRetiredAfterAllOlderOnes) {
   EXPECT_EQ(Retired(), 0u);
   Tell(0, 1, 0, 3);
   EXPECT_EQ(Claim(kVersion, {1}), 3u);
-  EXPECT_EQ(Retired(/*generation_with_repairs=*/3), 0u);
-  EXPECT_EQ(Retired(/*generation_with_repairs=*/5), 3u);
+  EXPECT_EQ(Retired(/*generation_with_push_completions=*/3), 0u);
+  EXPECT_EQ(Retired(/*generation_with_push_completions=*/5), 3u);
   EXPECT_EQ(Retired(), 5u);
   // Known already: a ledger that comes late changes nothing.
   Tell(0, 1, 0, 5);

@@ -203,15 +203,15 @@ bool ModelServers::WasApplied(uint64_t example, int times) const {
   return true;
 }
 
-ModelPush PushOf(const v1::PushRepair& repair) {
+ModelPush PushOf(const v1::PushRepair& completion) {
   ModelPush push;
-  push.worker = repair.worker().worker_index();
-  push.generation = repair.worker().worker_generation();
-  push.sequence = repair.sequence();
-  for (const v1::WorkRange& range : repair.examples()) {
+  push.worker = completion.worker().worker_index();
+  push.generation = completion.worker().worker_generation();
+  push.sequence = completion.sequence();
+  for (const v1::WorkRange& range : completion.examples()) {
     for (uint64_t example : ExamplesOf(range)) push.rows.push_back(example);
   }
-  for (const v1::WorkRange& range : repair.dense_examples()) {
+  for (const v1::WorkRange& range : completion.dense_examples()) {
     for (uint64_t example : ExamplesOf(range)) push.dense.push_back(example);
   }
   return push;
@@ -235,8 +235,8 @@ void ModelWorker::AddRange(const v1::WorkRange& range, uint64_t lease) {
   leases_.push_back(lease);
 }
 
-void ModelWorker::AddRepair(const v1::PushRepair& repair) {
-  repairs_.push_back(repair);
+void ModelWorker::AddPushCompletion(const v1::PushRepair& completion) {
+  push_completions_.push_back(completion);
 }
 
 bool ModelWorker::HasRoom() const {
@@ -268,7 +268,7 @@ void ModelWorker::Send(ModelPush push, uint64_t cut, uint64_t lease) {
 
 void ModelWorker::Delay(ModelPush push, uint64_t lease) {
   backlog_.push_back({std::move(push), {}, lease});
-  ++repairing_[lease];
+  ++completing_[lease];
 }
 
 void ModelWorker::Compute() {
@@ -299,10 +299,10 @@ void ModelWorker::Flush(Slot* slot) {
   Send(std::move(push), slot->cut, /*lease=*/0);
 }
 
-void ModelWorker::Work(const v1::PushRepair& repair) {
-  ModelPush push = PushOf(repair);
+void ModelWorker::Work(const v1::PushRepair& completion) {
+  ModelPush push = PushOf(completion);
   if (push.generation != 0) {
-    return Delay(std::move(push), repair.lease());
+    return Delay(std::move(push), completion.lease());
   }
   EXPECT_TRUE(push.rows.empty() || push.dense.empty());
   // In batches of its own.
@@ -313,7 +313,7 @@ void ModelWorker::Work(const v1::PushRepair& repair) {
       ModelPush batch;
       const size_t end = std::min(examples.size(), begin + 20);
       (batch.*field).assign(examples.begin() + begin, examples.begin() + end);
-      Delay(std::move(batch), repair.lease());
+      Delay(std::move(batch), completion.lease());
     }
   }
 }
@@ -322,9 +322,9 @@ void ModelWorker::Turn(uint64_t newest_cut, const Gate& gate) {
   newest_cut_ = std::max(newest_cut_, newest_cut);
   switch (random_->Below(8)) {
     case 0:
-      if (!repairs_.empty()) {
-        Work(repairs_.front());
-        repairs_.pop_front();
+      if (!push_completions_.empty()) {
+        Work(push_completions_.front());
+        push_completions_.pop_front();
       }
       if (!backlog_.empty() && HasRoom()) {
         Send(std::move(backlog_.front().push),
@@ -365,22 +365,22 @@ void ModelWorker::Deliver(const Gate& gate) {
   if (random_->Below(10) == 0) return;
   push->parts.erase(part);
   if (!push->parts.empty()) return;
-  if (push->lease != 0 && --repairing_[push->lease] == 0) {
-    repaired_.push_back(push->lease);
-    repairing_.erase(push->lease);
+  if (push->lease != 0 && --completing_[push->lease] == 0) {
+    completed_.push_back(push->lease);
+    completing_.erase(push->lease);
   }
   under_way_.erase(push);
 }
 
 bool ModelWorker::Idle() const {
-  return todo_.empty() && repairs_.empty() && backlog_.empty() &&
+  return todo_.empty() && push_completions_.empty() && backlog_.empty() &&
          under_way_.empty() &&
          std::all_of(slots_.begin(), slots_.end(),
                      [](const Slot& slot) { return slot.dense.empty(); });
 }
 
 std::vector<uint64_t> ModelWorker::TakeDone() {
-  std::vector<uint64_t> done = std::exchange(repaired_, {});
+  std::vector<uint64_t> done = std::exchange(completed_, {});
   if (Idle()) {
     done.insert(done.end(), leases_.begin(), leases_.end());
     leases_.clear();

@@ -103,8 +103,8 @@ class ModelServers {
   std::map<std::tuple<uint64_t, uint32_t, bool>, int> times_;
 };
 
-// The push that the repair completes; generation 0: none.
-ModelPush PushOf(const v1::PushRepair& repair);
+// The push that is completed; generation 0: none.
+ModelPush PushOf(const v1::PushRepair& completion);
 
 // One incarnation.
 class ModelWorker {
@@ -123,7 +123,7 @@ class ModelWorker {
   uint64_t generation() const { return generation_; }
   // Leases have numbers.
   void AddRange(const v1::WorkRange& range, uint64_t lease);
-  void AddRepair(const v1::PushRepair& repair);
+  void AddPushCompletion(const v1::PushRepair& completion);
   size_t num_examples_left() const { return todo_.size(); }
   // Does something: computes, sends, raises a slot to the newest cut.
   void Turn(uint64_t newest_cut, const Gate& gate);
@@ -145,13 +145,13 @@ class ModelWorker {
   struct UnderWay {
     ModelPush push;
     std::set<uint32_t> parts;
-    // Of the repair that it is for; 0: of ranges.
+    // Of the push completion that it is for; 0: of ranges.
     uint64_t lease = 0;
   };
 
   void Compute();
   void Flush(Slot* slot);
-  void Work(const v1::PushRepair& repair);
+  void Work(const v1::PushRepair& completion);
   bool HasRoom() const;
   // REQUIRES: HasRoom(), if the push gets a sequence of this worker.
   void Send(ModelPush push, uint64_t cut, uint64_t lease);
@@ -165,12 +165,12 @@ class ModelWorker {
   std::vector<Slot> slots_;
   std::vector<uint64_t> todo_;
   std::vector<uint64_t> leases_;
-  std::deque<v1::PushRepair> repairs_;
-  // Pushes of repairs that are to be sent.
+  std::deque<v1::PushRepair> push_completions_;
+  // Completing pushes that are to be sent.
   std::deque<UnderWay> backlog_;
-  // Pushes of repairs that are not answered, by lease.
-  std::map<uint64_t, int> repairing_;
-  std::vector<uint64_t> repaired_;
+  // Completing pushes that are not answered, by lease.
+  std::map<uint64_t, int> completing_;
+  std::vector<uint64_t> completed_;
   std::vector<UnderWay> under_way_;
   uint64_t next_sequence_ = 1;
   uint64_t newest_cut_;

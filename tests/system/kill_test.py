@@ -464,7 +464,7 @@ class WorkersKilledTest(KillTest):
         print(self.trainers[0].stdout.strip())
         log = "".join(process.stderr for process in self.processes)
         print(f"{len(re.findall('completed push', log))} pushes completed, "
-              f"{len(re.findall('had left in', log))} other repairs")
+              f"{len(re.findall('had left in', log))} other push completions")
         self.await_servers()
 
     def test_every_example_counts_once_whichever_workers_are_killed(self):

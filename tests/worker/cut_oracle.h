@@ -36,7 +36,8 @@ class CutOracle {
     EXPECT_LE(push.cut, newest_);
     Tally& tally = tallies_[push.cut];
     ++tally.under_way;
-    // The coordinator counted those of a repair, and no mark tells them.
+    // The coordinator counted those of a push completion, and no mark tells
+    // them.
     if (!push.completes.has_value()) AddSteps(push, &tally);
     if (pushes_per_cut_ > 0 && ++pushes_ % pushes_per_cut_ == 0 &&
         newest_ == marked_) {

@@ -23,9 +23,9 @@ class FakeJobClient : public client::JobClient {
     // Reports before it.
     int num_reports = 0;
   };
-  // What there is to lease; a call with max_items n takes the first n, repairs
-  // before items.
-  std::deque<client::PushRepair> repairs;
+  // What there is to lease; a call with max_items n takes the first n, push
+  // completions before items.
+  std::deque<client::PushCompletion> push_completions;
   std::deque<data::WorkItem> items;
   // Called by every LeaseWork, before it looks.
   std::function<void()> on_lease;
@@ -62,15 +62,16 @@ class FakeJobClient : public client::JobClient {
     if (on_lease) on_lease();
     if (!lease_status.ok()) return lease_status;
     client::Leases leases;
-    for (; max_items > 0 && !repairs.empty(); --max_items) {
-      leases.repairs.push_back(repairs.front());
-      repairs.pop_front();
+    for (; max_items > 0 && !push_completions.empty(); --max_items) {
+      leases.push_completions.push_back(push_completions.front());
+      push_completions.pop_front();
     }
     for (; max_items > 0 && !items.empty(); --max_items) {
       leases.items.push_back(items.front());
       items.pop_front();
     }
-    leases.exhausted = items.empty() && repairs.empty() && exhausted_when_empty;
+    leases.exhausted =
+        items.empty() && push_completions.empty() && exhausted_when_empty;
     return leases;
   }
   absl::Status Checkpoint() override {

@@ -87,9 +87,9 @@ void CutMarker::Push(const std::string& work, const client::PushRequest& push,
   Send(number, push, versions, std::move(memory), std::move(done));
 }
 
-void CutMarker::PushRepaired(client::PushRequest push,
-                             std::shared_ptr<const void> memory,
-                             client::ParameterClient::Done done) {
+void CutMarker::SendCompletingPush(client::PushRequest push,
+                                   std::shared_ptr<const void> memory,
+                                   client::ParameterClient::Done done) {
   OARLOCK_CHECK(order_ == Order::kByCut);
   {
     absl::MutexLock lock(&mutex_);

@@ -73,14 +73,14 @@ class CutMarker {
             client::TableVersions* versions, std::shared_ptr<const void> memory,
             client::ParameterClient::Done done);
 
-  // Async: a push that repairs what a dead worker has left (push_repair.h).
-  // It gets the number that pushes carry now and is answered before this worker
-  // marks a newer one. No mark tells its examples: the coordinator counted them
-  // as trained when it decided on the repair, and opens no cut before that is
-  // done.
-  void PushRepaired(client::PushRequest push,
-                    std::shared_ptr<const void> memory,
-                    client::ParameterClient::Done done);
+  // Async: a push that completes what a dead worker has left
+  // (push_completion.h). It gets the number that pushes carry now and is
+  // answered before this worker marks a newer one. No mark tells its examples:
+  // the coordinator counted them as trained when it decided on the push
+  // completion, and opens no cut before that is done.
+  void SendCompletingPush(client::PushRequest push,
+                          std::shared_ptr<const void> memory,
+                          client::ParameterClient::Done done);
 
   // Async: a pass begins; its slots get the current number. `flush` may be
   // called, from another thread, until EndPass returns.

@@ -72,7 +72,8 @@ struct PassContext {
   // Measures stages, and pauses.
   const Clock& clock() const { return *clocks.even; }
 
-  // What reads the items of a source, a lane's or a repair's. Both outlive it.
+  // What reads the items of a source, a lane's or a push completion's. Both
+  // outlive it.
   std::unique_ptr<data::BatchSource> NewReader(
       data::WorkSource* source, data::BadLines* bad_lines) const {
     if (new_reader != nullptr) return new_reader(source, bad_lines);

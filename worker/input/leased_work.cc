@@ -16,28 +16,28 @@ constexpr absl::Duration kShortestPoll = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(50);
 
 bool IsEmpty(const client::Leases& leases) {
-  return leases.items.empty() && leases.repairs.empty();
+  return leases.items.empty() && leases.push_completions.empty();
 }
 
 }  // namespace
 
 absl::StatusOr<std::optional<data::WorkItem>> LeasedWork::Next() {
-  // A repair is told as done at once, other than a range: no checkpoint is made
-  // before.
-  std::vector<uint64_t> repaired;
+  // A push completion is told as done at once, other than a range: no
+  // checkpoint is made before.
+  std::vector<uint64_t> completed;
   for (;;) {
-    OARLOCK_ASSIGN_OR_RETURN(const client::Leases leases, Lease(repaired));
-    repaired.clear();
+    OARLOCK_ASSIGN_OR_RETURN(const client::Leases leases, Lease(completed));
+    completed.clear();
     if (IsEmpty(leases)) return std::nullopt;
     if (!leases.items.empty()) return leases.items[0];
-    const client::PushRepair& repair = leases.repairs[0];
-    if (repair_ == nullptr) {
+    const client::PushCompletion& completion = leases.push_completions[0];
+    if (run_completion_ == nullptr) {
       return absl::InternalError(
           absl::StrCat("the coordinator wants pushes of ", work_,
-                       " to be repaired, a pass that makes none"));
+                       " to be completed, a pass that makes none"));
     }
-    OARLOCK_RETURN_IF_ERROR(repair_(repair));
-    repaired.push_back(repair.lease);
+    OARLOCK_RETURN_IF_ERROR(run_completion_(completion));
+    completed.push_back(completion.lease);
   }
 }
 

@@ -23,21 +23,22 @@ namespace oarlock::worker {
 // special case.
 class LeasedWork : public data::WorkSource {
  public:
-  // Works off a repair; OK when all of its pushes were acknowledged.
+  // Works off a push completion; OK when all of its pushes were acknowledged.
   // Thread-safe.
-  using Repair = std::function<absl::Status(const client::PushRepair& repair)>;
+  using RunCompletion =
+      std::function<absl::Status(const client::PushCompletion& completion)>;
 
   // `work` names the pass at the coordinator. `job` and `clock` outlive this.
-  // `repair` may be null in a pass that pushes nothing.
-  LeasedWork(client::JobClient* job, std::string work, Repair repair,
-             const Clock& clock)
+  // `run_completion` may be null in a pass that pushes nothing.
+  LeasedWork(client::JobClient* job, std::string work,
+             RunCompletion run_completion, const Clock& clock)
       : job_(job),
         work_(std::move(work)),
-        repair_(std::move(repair)),
+        run_completion_(std::move(run_completion)),
         clock_(clock) {}
 
-  // Repairs that the coordinator has are worked off first, in the thread that
-  // asks for work; one that fails is the result.
+  // Push completions that the coordinator has are worked off first, in the
+  // thread that asks for work; one that fails is the result.
   absl::StatusOr<std::optional<data::WorkItem>> Next() override;
   // Remembers the lease; its gradients may still be on their way.
   void Done(const data::WorkItem& item) override;
@@ -56,7 +57,7 @@ class LeasedWork : public data::WorkSource {
  private:
   client::JobClient* const job_;
   const std::string work_;
-  const Repair repair_;
+  const RunCompletion run_completion_;
   const Clock& clock_;
   // What is leased next, or was while waiting for more.
   absl::StatusOr<client::Leases> Lease(const std::vector<uint64_t>& done);

@@ -11,8 +11,9 @@ namespace {
 class LeasedPass : public PassWork {
  public:
   LeasedPass(client::JobClient* job, const std::string& work, size_t num_lanes,
-             LeasedWork::Repair repair, NewReader reader, const Clock& clock)
-      : leased_(job, work, std::move(repair), clock),
+             LeasedWork::RunCompletion run_completion, NewReader reader,
+             const Clock& clock)
+      : leased_(job, work, std::move(run_completion), clock),
         lanes_(num_lanes, &leased_),
         reader_(std::move(reader)) {}
 
@@ -79,8 +80,10 @@ std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
 
 std::unique_ptr<PassWork> NewLeasedPass(
     client::JobClient* job, const std::string& work, size_t num_lanes,
-    LeasedWork::Repair repair, PassWork::NewReader reader, const Clock& clock) {
-  return std::make_unique<LeasedPass>(job, work, num_lanes, std::move(repair),
+    LeasedWork::RunCompletion run_completion, PassWork::NewReader reader,
+    const Clock& clock) {
+  return std::make_unique<LeasedPass>(job, work, num_lanes,
+                                      std::move(run_completion),
                                       std::move(reader), clock);
 }
 

@@ -42,8 +42,9 @@ class PassWork {
   // been pushed and acknowledged. True: there is more, as when another worker
   // was lost; the lanes have to run once more. False: the pass is over.
   virtual absl::StatusOr<bool> AwaitMore() = 0;
-  // What reads items of the lanes' sources, and of repairs; null: a BatchReader
-  // does, since they are lines of the files (PassContext::new_reader).
+  // What reads items of the lanes' sources, and of push completions; null: a
+  // BatchReader does, since they are lines of the files
+  // (PassContext::new_reader).
   virtual NewReader new_reader() const = 0;
 };
 
@@ -55,7 +56,8 @@ std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
 // outlive the result.
 std::unique_ptr<PassWork> NewLeasedPass(
     client::JobClient* job, const std::string& work, size_t num_lanes,
-    LeasedWork::Repair repair, PassWork::NewReader reader, const Clock& clock);
+    LeasedWork::RunCompletion run_completion, PassWork::NewReader reader,
+    const Clock& clock);
 
 // Lines of files: each lane of each worker gets its share of the batches, in
 // turn. `index` outlives the result.

@@ -337,13 +337,13 @@ data::MemoryDataset::Share TrainingData::MemoryShareOf(
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPass(
-    const PhaseId& phase, LeasedWork::Repair repair) {
-  if (!IsStatic()) return StartLeased(phase, std::move(repair));
+    const PhaseId& phase, LeasedWork::RunCompletion run_completion) {
+  if (!IsStatic()) return StartLeased(phase, std::move(run_completion));
   return IsOrdered() ? StartStatic(phase) : StartInterleaved(phase);
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
-    const PhaseId& phase, LeasedWork::Repair repair) const {
+    const PhaseId& phase, LeasedWork::RunCompletion run_completion) const {
   const std::string work = phase.Work();
   std::shared_ptr<const data::ExampleOrder> order;
   if (IsOrdered()) {
@@ -380,7 +380,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
     };
   }
   return NewLeasedPass(job_, work, static_cast<size_t>(config_.thread_num()),
-                       std::move(repair), std::move(reader), clock_);
+                       std::move(run_completion), std::move(reader), clock_);
 }
 
 absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartInterleaved(

@@ -70,12 +70,12 @@ class TrainingData {
     return index_.has_value() ? index_->Items() : std::vector<data::WorkItem>();
   }
 
-  // The work of a pass. Leased: worker 0 defines it, all meet. `repair` as
-  // LeasedWork has it; nobody leases static work, which has none. In memory:
+  // The work of a pass. Leased: worker 0 defines it, all meet. `run_completion`
+  // as LeasedWork has it; nobody leases static work, which has none. In memory:
   // waits until the worker's share is loaded, and begins to load that of the
   // next pass. The data outlives the result.
   absl::StatusOr<std::unique_ptr<PassWork>> StartPass(
-      const PhaseId& phase, LeasedWork::Repair repair);
+      const PhaseId& phase, LeasedWork::RunCompletion run_completion);
 
   // With --dataset memory, FailedPrecondition else. What passes do by
   // themselves, for programs that want to say when:
@@ -134,7 +134,7 @@ class TrainingData {
   absl::Status CheckInMemory() const;
 
   absl::StatusOr<std::unique_ptr<PassWork>> StartLeased(
-      const PhaseId& phase, LeasedWork::Repair repair) const;
+      const PhaseId& phase, LeasedWork::RunCompletion run_completion) const;
   absl::StatusOr<std::unique_ptr<PassWork>> StartInterleaved(
       const PhaseId& phase) const;
   absl::StatusOr<std::unique_ptr<PassWork>> StartStatic(const PhaseId& phase);

@@ -217,18 +217,20 @@ TEST(WorkQueueTest, FinishedWorksMakeRoomForUnfinishedOnes) {
   EXPECT_TRUE(queue.Define(Definition("more", 1)).ok());
 }
 
-v1::PushRepair Repair(uint64_t generation, uint64_t sequence) {
-  v1::PushRepair repair;
-  repair.mutable_worker()->set_worker_index(7);
-  repair.mutable_worker()->set_worker_generation(generation);
-  repair.set_sequence(sequence);
-  return repair;
+v1::PushRepair CompletionOf(uint64_t generation, uint64_t sequence) {
+  v1::PushRepair completion;
+  completion.mutable_worker()->set_worker_index(7);
+  completion.mutable_worker()->set_worker_generation(generation);
+  completion.set_sequence(sequence);
+  return completion;
 }
 
-TEST(WorkQueueTest, RepairsGoBeforeRangesAndCountAsThem) {
+TEST(WorkQueueTest, PushCompletionsGoBeforeRangesAndCountAsThem) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 2)).ok());
-  queue.Return({"train/0", {}, {Repair(1, 5), Repair(1, 6), Repair(2, 7)}});
+  queue.Return({"train/0",
+                {},
+                {CompletionOf(1, 5), CompletionOf(1, 6), CompletionOf(2, 7)}});
   const auto first = queue.Lease(LeaseRequest(0, 1, 1, 2));
   ASSERT_EQ(first->repairs_size(), 2);
   EXPECT_EQ(first->ranges_size(), 0);
@@ -241,37 +243,37 @@ TEST(WorkQueueTest, RepairsGoBeforeRangesAndCountAsThem) {
                                first->repairs(1).lease(),
                                second->repairs(0).lease(), second->leases(0)};
   EXPECT_EQ(leases.size(), 4u);
-  EXPECT_EQ(queue.num_repairs(), 3u);
-  // The same call gets the same repairs.
+  EXPECT_EQ(queue.num_push_completions(), 3u);
+  // The same call gets the same push completions.
   EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 2))->SerializeAsString(),
             first->SerializeAsString());
-  EXPECT_EQ(queue.num_repairs(), 3u);
+  EXPECT_EQ(queue.num_push_completions(), 3u);
 }
 
-TEST(WorkQueueTest, APassIsNotOverBeforeItsRepairsAreDone) {
+TEST(WorkQueueTest, APassIsNotOverBeforeItsPushCompletionsAreDone) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 0)).ok());
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1))->exhausted());
-  queue.Return({"train/0", {}, {Repair(1, 5)}});
-  EXPECT_TRUE(queue.HasRepairsOf(WorkerIndex(7), Generation(1)));
-  EXPECT_FALSE(queue.HasRepairsOf(WorkerIndex(7), Generation(2)));
+  queue.Return({"train/0", {}, {CompletionOf(1, 5)}});
+  EXPECT_TRUE(queue.HasPushCompletionsOf(WorkerIndex(7), Generation(1)));
+  EXPECT_FALSE(queue.HasPushCompletionsOf(WorkerIndex(7), Generation(2)));
   EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 2, 0))->exhausted());
   const auto leased = queue.Lease(LeaseRequest(0, 1, 3, 1));
   ASSERT_EQ(leased->repairs_size(), 1);
   EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 4, 1))->exhausted());
-  EXPECT_TRUE(queue.HasRepairsOf(WorkerIndex(7), Generation(1)));
+  EXPECT_TRUE(queue.HasPushCompletionsOf(WorkerIndex(7), Generation(1)));
   // Another one cannot say that it is done.
   const uint64_t lease = leased->repairs(0).lease();
   EXPECT_FALSE(queue.Lease(LeaseRequest(1, 2, 1, 1, {lease}))->exhausted());
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 5, 1, {lease}))->exhausted());
-  EXPECT_FALSE(queue.HasRepairsOf(WorkerIndex(7), Generation(1)));
-  EXPECT_EQ(queue.num_repairs(), 0u);
+  EXPECT_FALSE(queue.HasPushCompletionsOf(WorkerIndex(7), Generation(1)));
+  EXPECT_EQ(queue.num_push_completions(), 0u);
 }
 
 TEST(WorkQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
-  queue.Return({"train/0", {}, {Repair(1, 5), Repair(1, 6)}});
+  queue.Return({"train/0", {}, {CompletionOf(1, 5), CompletionOf(1, 6)}});
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 3)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 2, 1, 1)).ok());
   v1::WorkRange covered;
@@ -282,14 +284,14 @@ TEST(WorkQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
       queue.Claim(WorkerIndex(0), Generation(1));
   ASSERT_EQ(shares.size(), 1u);
   EXPECT_EQ(shares[0].work, "train/0");
-  ASSERT_EQ(shares[0].repairs.size(), 2u);
+  ASSERT_EQ(shares[0].push_completions.size(), 2u);
   ASSERT_EQ(shares[0].ranges.size(), 2u);
   EXPECT_EQ(shares[0].ranges[0].end(), 2u);
   EXPECT_EQ(shares[0].ranges[1].begin(), 5u);
   EXPECT_EQ(shares[0].ranges[1].skip_lines(), 5u);
-  EXPECT_EQ(queue.num_repairs(), 0u);
+  EXPECT_EQ(queue.num_push_completions(), 0u);
   queue.Return(shares[0]);
-  EXPECT_EQ(queue.num_repairs(), 2u);
+  EXPECT_EQ(queue.num_push_completions(), 2u);
   EXPECT_EQ(Begins(*queue.Lease(LeaseRequest(1, 3, 1, 9))),
             (std::vector<uint64_t>{0, 5, 20}));
 }

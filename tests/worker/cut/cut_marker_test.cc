@@ -75,23 +75,24 @@ TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
   }
 }
 
-TEST_F(CutMarkerTest, MarksWaitForRepairsAndTellNothingOfThem) {
+TEST_F(CutMarkerTest, MarksWaitForPushCompletionsAndTellNothingOfThem) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Start(/*pushes_per_cut=*/7, seed);
     Pass pass(marker_.get(), 2, 2, 3);
-    std::thread repairs([this] {
+    std::thread completions([this] {
       for (uint64_t i = 1; i <= 150; ++i) {
         client::PushRequest push;
         push.completes = PushStamp{WorkerIndex(1), Generation(2), Sequence(i)};
         push.examples.push_back({0, i, i + 1});
         EXPECT_TRUE(CallAndWait([&](client::ParameterClient::Done done) {
-                      marker_->PushRepaired(push, nullptr, std::move(done));
+                      marker_->SendCompletingPush(push, nullptr,
+                                                  std::move(done));
                     }).ok());
       }
     });
     pass.Run(3, 150);
-    repairs.join();
+    completions.join();
     pass.End();
     CutNow();
     EXPECT_EQ(oracle_->num_told(), oracle_->num_seen());

@@ -18,16 +18,16 @@ data::WorkItem Item(uint64_t lease) {
   return item;
 }
 
-client::PushRepair Repair(uint64_t lease) {
-  client::PushRepair repair;
-  repair.lease = lease;
-  repair.push = PushStamp{WorkerIndex(1), Generation(4), Sequence(lease)};
-  return repair;
+client::PushCompletion CompletionOf(uint64_t lease) {
+  client::PushCompletion completion;
+  completion.lease = lease;
+  completion.push = PushStamp{WorkerIndex(1), Generation(4), Sequence(lease)};
+  return completion;
 }
 
-LeasedWork::Repair NoRepair() {
-  return [](const client::PushRepair& repair) {
-    ADD_FAILURE() << "lease " << repair.lease;
+LeasedWork::RunCompletion NoPushCompletion() {
+  return [](const client::PushCompletion& completion) {
+    ADD_FAILURE() << "lease " << completion.lease;
     return absl::OkStatus();
   };
 }
@@ -36,7 +36,7 @@ TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1), Item(2)};
-  LeasedWork work(&job, "train/0", NoRepair(), clock);
+  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
   for (uint64_t lease : {1, 2}) {
     const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
     ASSERT_TRUE(item.ok() && item->has_value());
@@ -57,25 +57,25 @@ TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
   job.exhausted_when_empty = false;
   uint64_t looks = 0;
   job.on_lease = [&] {
-    // What the others have is taken back, a repair and then an item.
-    if (++looks == 5) job.repairs = {Repair(8)};
+    // What the others have is taken back, a push completion and then an item.
+    if (++looks == 5) job.push_completions = {CompletionOf(8)};
     if (looks == 9) job.items = {Item(2)};
     if (looks == 15) job.exhausted_when_empty = true;
   };
-  int repairs = 0;
+  int num_completions = 0;
   LeasedWork work(
       &job, "train/0",
-      [&](const client::PushRepair& repair) {
-        EXPECT_EQ(repair.lease, 8u);
-        ++repairs;
+      [&](const client::PushCompletion& completion) {
+        EXPECT_EQ(completion.lease, 8u);
+        ++num_completions;
         return absl::OkStatus();
       },
       clock);
   EXPECT_FALSE((*work.Next()).has_value());
   ASSERT_TRUE(*work.AwaitMore());
-  EXPECT_EQ(repairs, 0);
+  EXPECT_EQ(num_completions, 0);
   EXPECT_FALSE((*work.Next()).has_value());
-  EXPECT_EQ(repairs, 1);
+  EXPECT_EQ(num_completions, 1);
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
   ASSERT_TRUE(*work.AwaitMore());
   const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
@@ -93,7 +93,7 @@ TEST(LeasedWorkTest, WaitEndsWithTheJob) {
   FakeJobClient job;
   job.exhausted_when_empty = false;
   job.on_lease = [&] { job.alive = absl::CancelledError("drained"); };
-  LeasedWork work(&job, "train/0", NoRepair(), clock);
+  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
   EXPECT_EQ(work.AwaitMore().status(), job.alive);
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
@@ -102,7 +102,7 @@ TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1), Item(2), Item(3)};
-  LeasedWork work(&job, "train/0", NoRepair(), clock);
+  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
   while ((*work.Next()).has_value()) {
   }
   work.Done(Item(1));
@@ -127,7 +127,7 @@ TEST(LeasedWorkTest, ProgressIsReportedBeforeItsLeasesAreToldDone) {
 TEST(LeasedWorkTest, LeaseIsReportedOnce) {
   const SkippingClock clock;
   FakeJobClient job;
-  LeasedWork work(&job, "train/0", NoRepair(), clock);
+  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
   work.Done(Item(1));
   ASSERT_TRUE(work.ReportDone().ok());
   const size_t calls = job.lease_calls.size();
@@ -135,26 +135,26 @@ TEST(LeasedWorkTest, LeaseIsReportedOnce) {
   EXPECT_EQ(job.lease_calls.size(), calls);
 }
 
-TEST(LeasedWorkTest, RepairsAreWorkedOffAndToldBeforeTheNextItem) {
+TEST(LeasedWorkTest, PushCompletionsAreWorkedOffAndToldBeforeTheNextItem) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
-  job.repairs = {Repair(8), Repair(9)};
-  std::vector<uint64_t> repaired;
+  job.push_completions = {CompletionOf(8), CompletionOf(9)};
+  std::vector<uint64_t> completed;
   LeasedWork work(
       &job, "train/0",
-      [&](const client::PushRepair& repair) {
+      [&](const client::PushCompletion& completion) {
         // None is leased while one is under way, and none is told as done.
-        EXPECT_EQ(job.lease_calls.size(), repaired.size() + 1);
-        repaired.push_back(repair.lease);
-        EXPECT_EQ(repair.push->sequence, Sequence(repair.lease));
+        EXPECT_EQ(job.lease_calls.size(), completed.size() + 1);
+        completed.push_back(completion.lease);
+        EXPECT_EQ(completion.push->sequence, Sequence(completion.lease));
         return absl::OkStatus();
       },
       clock);
   const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
   ASSERT_TRUE(item.ok() && item->has_value());
   EXPECT_EQ((*item)->lease, 1u);
-  EXPECT_EQ(repaired, (std::vector<uint64_t>{8, 9}));
+  EXPECT_EQ(completed, (std::vector<uint64_t>{8, 9}));
   ASSERT_EQ(job.lease_calls.size(), 3u);
   EXPECT_EQ(job.lease_calls[1].done, (std::vector<uint64_t>{8}));
   EXPECT_EQ(job.lease_calls[2].done, (std::vector<uint64_t>{9}));
@@ -164,36 +164,38 @@ TEST(LeasedWorkTest, RepairsAreWorkedOffAndToldBeforeTheNextItem) {
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{1}));
 }
 
-TEST(LeasedWorkTest, LastRepairIsToldThoughNothingElseIsLeft) {
+TEST(LeasedWorkTest, LastPushCompletionIsToldThoughNothingElseIsLeft) {
   const SkippingClock clock;
   FakeJobClient job;
-  job.repairs = {Repair(8)};
+  job.push_completions = {CompletionOf(8)};
   LeasedWork work(
       &job, "train/0",
-      [](const client::PushRepair&) { return absl::OkStatus(); }, clock);
+      [](const client::PushCompletion&) { return absl::OkStatus(); }, clock);
   const absl::StatusOr<std::optional<data::WorkItem>> end = work.Next();
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(end->has_value());
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
 }
 
-TEST(LeasedWorkTest, RepairThatFailsEndsThePassAndIsNotTold) {
+TEST(LeasedWorkTest, PushCompletionThatFailsEndsThePassAndIsNotTold) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
-  job.repairs = {Repair(8)};
+  job.push_completions = {CompletionOf(8)};
   LeasedWork work(
       &job, "train/0",
-      [](const client::PushRepair&) { return absl::AbortedError("fenced"); },
+      [](const client::PushCompletion&) {
+        return absl::AbortedError("fenced");
+      },
       clock);
   EXPECT_EQ(work.Next().status(), absl::AbortedError("fenced"));
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
-TEST(LeasedWorkTest, PassThatPushesNothingCannotRepair) {
+TEST(LeasedWorkTest, PassThatPushesNothingCannotCompletePushes) {
   const SkippingClock clock;
   FakeJobClient job;
-  job.repairs = {Repair(8)};
+  job.push_completions = {CompletionOf(8)};
   LeasedWork work(&job, "test/0", nullptr, clock);
   EXPECT_EQ(work.Next().status().code(), absl::StatusCode::kInternal);
 }
@@ -203,7 +205,7 @@ TEST(LeasedWorkTest, FailureIsPassedOn) {
   FakeJobClient job;
   job.items = {Item(1)};
   job.lease_status = absl::AbortedError("fenced");
-  LeasedWork work(&job, "train/0", NoRepair(), clock);
+  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
   EXPECT_EQ(work.Next().status(), job.lease_status);
   work.Done(Item(1));
   EXPECT_EQ(work.ReportDone(), job.lease_status);

@@ -1,4 +1,4 @@
-#include "worker/geo/geo_repair.h"
+#include "worker/geo/geo_push_completion.h"
 
 #include <cstdint>
 #include <memory>
@@ -87,7 +87,7 @@ absl::Status Push(const PassContext& context, const client::PushRequest& push,
                   const std::shared_ptr<const void>& memory) {
   // A copy: the keys are read below.
   OARLOCK_RETURN_IF_ERROR(CallAndWait([&](client::ParameterClient::Done done) {
-    context.cuts->PushRepaired(push, memory, std::move(done));
+    context.cuts->SendCompletingPush(push, memory, std::move(done));
   }));
   // The servers take them for this worker's own, which it does not ask for.
   for (size_t i = 0; i < push.sparse.size(); ++i) {
@@ -98,14 +98,14 @@ absl::Status Push(const PassContext& context, const client::PushRequest& push,
 
 // One push under the name of the dead worker's.
 absl::Status CompletePush(const PassContext& context,
-                          const client::PushRepair& repair) {
+                          const client::PushCompletion& completion) {
   client::PushRequest push;
   push.epoch = context.phase.epoch;
-  push.completes = repair.push;
+  push.completes = completion.push;
   OARLOCK_ASSIGN_OR_RETURN(const Trained rows,
-                           TrainOn(context, repair.examples));
+                           TrainOn(context, completion.examples));
   OARLOCK_ASSIGN_OR_RETURN(const Trained dense,
-                           TrainOn(context, repair.dense_examples));
+                           TrainOn(context, completion.dense_examples));
   auto memory = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   if (!rows.examples.empty()) memory->push_back(AddRows(context, rows, &push));
   if (!dense.examples.empty()) memory->push_back(AddDense(dense, &push));
@@ -113,45 +113,46 @@ absl::Status CompletePush(const PassContext& context,
 }
 
 absl::Status PushRows(const PassContext& context,
-                      const client::PushRepair& repair) {
-  if (repair.examples.empty()) return absl::OkStatus();
+                      const client::PushCompletion& completion) {
+  if (completion.examples.empty()) return absl::OkStatus();
   client::PushRequest push;
   push.epoch = context.phase.epoch;
   OARLOCK_ASSIGN_OR_RETURN(const Trained rows,
-                           TrainOn(context, repair.examples));
+                           TrainOn(context, completion.examples));
   std::shared_ptr<const void> memory = AddRows(context, rows, &push);
   if (context.dense_table == TableId(0)) push.dense_examples = push.examples;
   return Push(context, push, std::move(memory));
 }
 
 absl::Status PushDense(const PassContext& context,
-                       const client::PushRepair& repair) {
-  if (repair.dense_examples.empty() || context.dense_table == TableId(0)) {
+                       const client::PushCompletion& completion) {
+  if (completion.dense_examples.empty() || context.dense_table == TableId(0)) {
     return absl::OkStatus();
   }
   client::PushRequest push;
   push.epoch = context.phase.epoch;
   OARLOCK_ASSIGN_OR_RETURN(const Trained dense,
-                           TrainOn(context, repair.dense_examples));
+                           TrainOn(context, completion.dense_examples));
   std::shared_ptr<const void> memory = AddDense(dense, &push);
   return Push(context, push, std::move(memory));
 }
 
 }  // namespace
 
-absl::Status RepairGeoPush(const PassContext& context,
-                           const client::PushRepair& repair) {
+absl::Status RunGeoPushCompletion(const PassContext& context,
+                                  const client::PushCompletion& completion) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
-  if (repair.push.has_value()) {
-    OARLOCK_RETURN_IF_ERROR(CompletePush(context, repair));
+  if (completion.push.has_value()) {
+    OARLOCK_RETURN_IF_ERROR(CompletePush(context, completion));
     spdlog::info("completed push {} of worker {}, which is gone",
-                 repair.push->sequence.value(), repair.push->worker.value());
+                 completion.push->sequence.value(),
+                 completion.push->worker.value());
     return absl::OkStatus();
   }
-  OARLOCK_RETURN_IF_ERROR(PushRows(context, repair));
-  OARLOCK_RETURN_IF_ERROR(PushDense(context, repair));
+  OARLOCK_RETURN_IF_ERROR(PushRows(context, completion));
+  OARLOCK_RETURN_IF_ERROR(PushDense(context, completion));
   spdlog::info("pushed what a worker that is gone had left in {} ranges",
-               repair.examples.size() + repair.dense_examples.size());
+               completion.examples.size() + completion.dense_examples.size());
   return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
-// Repairs are compared with the pushes that real passes make.
+// Push completions are compared with the pushes that real passes make.
 
-#include "worker/epoch/push_repair.h"
+#include "worker/epoch/push_completion.h"
 
 #include <gtest/gtest.h>
 
@@ -148,7 +148,7 @@ class Job {
     return client.Take();
   }
 
-  absl::Status Repair(const client::PushRepair& repair) {
+  absl::Status Complete(const client::PushCompletion& completion) {
     const TablePlan plan = *PlanTables(model_->spec(), config, 1);
     DenseParameters dense(&client, plan.dense_table);
     const FakeClock clock;
@@ -166,7 +166,7 @@ class Job {
     context.phase = {"train", kEpoch};
     context.data = DataOptionsOf(config);
     context.files = files_;
-    const absl::Status status = RepairPush(context, repair);
+    const absl::Status status = RunPushCompletion(context, completion);
     dense_versions = dense.Current()->block_versions;
     return status;
   }
@@ -174,7 +174,7 @@ class Job {
   v1::JobConfig config;
   LocalJobClient job;
   KeepingClient client;
-  // Of the parameters that the last repair pulled.
+  // Of the parameters that the last push completion pulled.
   std::vector<uint64_t> dense_versions;
 
  private:
@@ -196,7 +196,7 @@ class Job {
   std::vector<std::string> files_;
 };
 
-class PushRepairTest : public ::testing::Test {
+class PushCompletionTest : public ::testing::Test {
  protected:
   // Two files with malformed lines here and there, one of them where a batch
   // ends.
@@ -233,7 +233,7 @@ class PushRepairTest : public ::testing::Test {
   TestFolder folder_;
 };
 
-TEST_F(PushRepairTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
+TEST_F(PushCompletionTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
   Job job(folder_.path(), DeepFm(), 5);
   const std::vector<SentPush> pushes = job.TrainPass();
   ASSERT_GE(pushes.size(), kRows / kBatch);
@@ -241,11 +241,11 @@ TEST_F(PushRepairTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
   for (uint64_t i = 0; i < pushes.size(); ++i) {
     SCOPED_TRACE(absl::StrCat("push ", i));
     const SentPush& dead = pushes[i];
-    client::PushRepair repair;
-    repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(i + 1)};
-    repair.examples = ItemsOf(dead.request.examples);
-    repair.dense_examples = ItemsOf(dead.request.dense_examples);
-    const absl::Status status = job.Repair(repair);
+    client::PushCompletion completion;
+    completion.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(i + 1)};
+    completion.examples = ItemsOf(dead.request.examples);
+    completion.dense_examples = ItemsOf(dead.request.dense_examples);
+    const absl::Status status = job.Complete(completion);
     ASSERT_TRUE(status.ok()) << status;
     const std::vector<SentPush> made = job.client.Take();
     ASSERT_EQ(made.size(), 1u);
@@ -274,13 +274,13 @@ TEST_F(PushRepairTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
   EXPECT_LT(with_dense, pushes.size());
 }
 
-TEST_F(PushRepairTest, WithoutANameRowsAndDenseGradientsGoAlone) {
+TEST_F(PushCompletionTest, WithoutANameRowsAndDenseGradientsGoAlone) {
   Job job(folder_.path(), DeepFm(), 5);
   job.TrainPass();
-  client::PushRepair repair;
-  repair.examples = ItemsOf({{0, 10, 180}, {1, 7, 9}});
-  repair.dense_examples = ItemsOf({{1, 100, 333}});
-  const absl::Status status = job.Repair(repair);
+  client::PushCompletion completion;
+  completion.examples = ItemsOf({{0, 10, 180}, {1, 7, 9}});
+  completion.dense_examples = ItemsOf({{1, 100, 333}});
+  const absl::Status status = job.Complete(completion);
   ASSERT_TRUE(status.ok()) << status;
   const std::vector<SentPush> made = job.client.Take();
   ASSERT_EQ(made.size(), 5u);
@@ -305,18 +305,18 @@ TEST_F(PushRepairTest, WithoutANameRowsAndDenseGradientsGoAlone) {
   EXPECT_EQ(made[4].dense_versions, job.dense_versions);
 }
 
-TEST_F(PushRepairTest, EveryExampleCountsOnce) {
+TEST_F(PushCompletionTest, EveryExampleCountsOnce) {
   Job job(folder_.path(),
           std::make_unique<CountingModel>(26, /*num_parameters=*/3),
           kCountingRowDim);
   SetCounting(&job.config);
   job.config.set_learning_rate(0);
   job.TrainPass();
-  client::PushRepair repair;
+  client::PushCompletion completion;
   // Four of the 170 lines are no examples, and none of the first dozen.
-  repair.examples = ItemsOf({{0, 0, 170}});
-  repair.dense_examples = ItemsOf({{0, 0, 12}, {0, 0, 170}});
-  ASSERT_TRUE(job.Repair(repair).ok());
+  completion.examples = ItemsOf({{0, 0, 170}});
+  completion.dense_examples = ItemsOf({{0, 0, 12}, {0, 0, 170}});
+  ASSERT_TRUE(job.Complete(completion).ok());
   const std::vector<SentPush> made = job.client.Take();
   double keys = 0;
   for (const SentPush& push : made) {
@@ -328,7 +328,7 @@ TEST_F(PushRepairTest, EveryExampleCountsOnce) {
   EXPECT_EQ(made.back().dense, std::vector<float>(3, 12 + 170 - 4));
 }
 
-TEST_F(PushRepairTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
+TEST_F(PushCompletionTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
   Job job(folder_.path(),
           std::make_unique<CountingModel>(26, /*num_parameters=*/0),
           kCountingRowDim);
@@ -338,14 +338,14 @@ TEST_F(PushRepairTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
     EXPECT_EQ(ExamplesOf(push.request.dense_examples),
               ExamplesOf(push.request.examples));
   }
-  client::PushRepair repair;
-  repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(1)};
-  repair.examples = ItemsOf(pushes[0].request.examples);
-  repair.dense_examples = repair.examples;
-  ASSERT_TRUE(job.Repair(repair).ok());
-  repair.push = std::nullopt;
-  repair.dense_examples = {};
-  ASSERT_TRUE(job.Repair(repair).ok());
+  client::PushCompletion completion;
+  completion.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(1)};
+  completion.examples = ItemsOf(pushes[0].request.examples);
+  completion.dense_examples = completion.examples;
+  ASSERT_TRUE(job.Complete(completion).ok());
+  completion.push = std::nullopt;
+  completion.dense_examples = {};
+  ASSERT_TRUE(job.Complete(completion).ok());
   const std::vector<SentPush> made = job.client.Take();
   ASSERT_EQ(made.size(), 2u);
   for (const SentPush& push : made) {
@@ -355,15 +355,15 @@ TEST_F(PushRepairTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
   }
 }
 
-TEST_F(PushRepairTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
+TEST_F(PushCompletionTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
   Job job(folder_.path(), DeepFm(), 5);
   const std::vector<SentPush> pushes = job.TrainPass();
   // A job that went on with another --batch_size.
   job.config.set_batch_size(kBatch / 4);
-  client::PushRepair repair;
-  repair.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(1)};
-  repair.examples = ItemsOf(pushes[0].request.examples);
-  ASSERT_TRUE(job.Repair(repair).ok());
+  client::PushCompletion completion;
+  completion.push = PushStamp{WorkerIndex(9), Generation(1), Sequence(1)};
+  completion.examples = ItemsOf(pushes[0].request.examples);
+  ASSERT_TRUE(job.Complete(completion).ok());
   const std::vector<SentPush> made = job.client.Take();
   ASSERT_EQ(made.size(), 1u);
   EXPECT_EQ(made[0].keys, pushes[0].keys);
@@ -371,12 +371,13 @@ TEST_F(PushRepairTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
             ExamplesOf(pushes[0].request.examples));
 }
 
-TEST_F(PushRepairTest, DataThatCannotBeReadAnyMoreFailsTheRepair) {
+TEST_F(PushCompletionTest, DataThatCannotBeReadAnyMoreFailsThePushCompletion) {
   Job job(folder_.path(), DeepFm(), 5);
   job.TrainPass();
-  client::PushRepair repair;
-  repair.examples = ItemsOf({{0, 1'000'000, 1'000'001}});
-  EXPECT_EQ(job.Repair(repair).code(), absl::StatusCode::kFailedPrecondition);
+  client::PushCompletion completion;
+  completion.examples = ItemsOf({{0, 1'000'000, 1'000'001}});
+  EXPECT_EQ(job.Complete(completion).code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "worker/epoch/push_repair.h"
+#include "worker/epoch/push_completion.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -77,14 +77,15 @@ struct PushMemory {
   std::shared_ptr<const client::DenseReplica> parameters;
 };
 
-class Repairer {
+class Completer {
  public:
-  Repairer(const PassContext& context, const client::PushRepair& repair)
-      : context_(context), repair_(repair) {}
+  Completer(const PassContext& context,
+            const client::PushCompletion& completion)
+      : context_(context), completion_(completion) {}
 
   absl::Status CompletePush() {
     client::PushRequest push = NewPush();
-    push.completes = repair_.push;
+    push.completes = completion_.push;
     auto memory = std::make_shared<PushMemory>();
     OARLOCK_RETURN_IF_ERROR(AddOneBatch(&push, memory.get()));
     OARLOCK_RETURN_IF_ERROR(AddDense(&push, memory.get()));
@@ -92,8 +93,8 @@ class Repairer {
   }
 
   absl::Status PushRows() {
-    if (repair_.examples.empty()) return absl::OkStatus();
-    Steps steps(context_, repair_.examples, batch_size());
+    if (completion_.examples.empty()) return absl::OkStatus();
+    Steps steps(context_, completion_.examples, batch_size());
     std::vector<float> unused(num_parameters());
     for (;;) {
       OARLOCK_ASSIGN_OR_RETURN(const std::shared_ptr<StepBuffer> step,
@@ -133,14 +134,15 @@ class Repairer {
                         context_.PushesStatistics());
   }
 
-  // All rows of the repair, whatever a batch was where the push was made.
+  // All rows of the push completion, whatever a batch was where the push was
+  // made.
   absl::Status AddOneBatch(client::PushRequest* push, PushMemory* memory) {
-    if (repair_.examples.empty()) return absl::OkStatus();
+    if (completion_.examples.empty()) return absl::OkStatus();
     uint64_t num_examples = 0;
-    for (const data::WorkItem& item : repair_.examples) {
+    for (const data::WorkItem& item : completion_.examples) {
       num_examples += item.end - item.begin;
     }
-    Steps steps(context_, repair_.examples,
+    Steps steps(context_, completion_.examples,
                 std::max(num_examples, batch_size()));
     std::vector<float> unused(num_parameters());
     OARLOCK_ASSIGN_OR_RETURN(memory->step,
@@ -149,15 +151,15 @@ class Repairer {
     return absl::OkStatus();
   }
 
-  // The summed gradients of the repair's dense examples.
+  // The summed gradients of the push completion's dense examples.
   absl::Status AddDense(client::PushRequest* push, PushMemory* memory) {
-    for (const data::WorkItem& item : repair_.dense_examples) {
+    for (const data::WorkItem& item : completion_.dense_examples) {
       push->dense_examples.push_back({item.source, item.begin, item.end});
     }
-    if (repair_.dense_examples.empty() || !has_dense()) {
+    if (completion_.dense_examples.empty() || !has_dense()) {
       return absl::OkStatus();
     }
-    Steps steps(context_, repair_.dense_examples, batch_size());
+    Steps steps(context_, completion_.dense_examples, batch_size());
     memory->dense.resize(num_parameters());
     uint32_t num_steps = 0;
     for (;; ++num_steps) {
@@ -179,30 +181,32 @@ class Repairer {
   absl::Status Push(const client::PushRequest& push,
                     std::shared_ptr<const void> memory) {
     return CallAndWait([&](client::ParameterClient::Done done) {
-      context_.cuts->PushRepaired(push, std::move(memory), std::move(done));
+      context_.cuts->SendCompletingPush(push, std::move(memory),
+                                        std::move(done));
     });
   }
 
   const PassContext& context_;
-  const client::PushRepair& repair_;
+  const client::PushCompletion& completion_;
 };
 
 }  // namespace
 
-absl::Status RepairPush(const PassContext& context,
-                        const client::PushRepair& repair) {
+absl::Status RunPushCompletion(const PassContext& context,
+                               const client::PushCompletion& completion) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
-  Repairer repairer(context, repair);
-  if (repair.push.has_value()) {
-    OARLOCK_RETURN_IF_ERROR(repairer.CompletePush());
+  Completer completer(context, completion);
+  if (completion.push.has_value()) {
+    OARLOCK_RETURN_IF_ERROR(completer.CompletePush());
     spdlog::info("completed push {} of worker {}, which is gone",
-                 repair.push->sequence.value(), repair.push->worker.value());
+                 completion.push->sequence.value(),
+                 completion.push->worker.value());
     return absl::OkStatus();
   }
-  OARLOCK_RETURN_IF_ERROR(repairer.PushRows());
-  OARLOCK_RETURN_IF_ERROR(repairer.PushDense());
+  OARLOCK_RETURN_IF_ERROR(completer.PushRows());
+  OARLOCK_RETURN_IF_ERROR(completer.PushDense());
   spdlog::info("pushed what a worker that is gone had left in {} ranges",
-               repair.examples.size() + repair.dense_examples.size());
+               completion.examples.size() + completion.dense_examples.size());
   return absl::OkStatus();
 }
 
