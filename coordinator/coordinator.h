@@ -32,7 +32,7 @@
 // not known to be over (BeginRun).
 //
 // What it is follows from the calls that it has taken and the times at which it
-// took them. With a journal each is written down before it is done, so that a
+// took them. With a log each is written down before it is done, so that a
 // successor can do the same again (coordinator/log/coordinator_log.h).
 
 #ifndef OARLOCK_COORDINATOR_COORDINATOR_H_
@@ -51,8 +51,8 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "coordinator/barriers.h"
-#include "coordinator/call_recorder.h"
-#include "coordinator/coordinator_journal.h"
+#include "coordinator/call_log.h"
+#include "coordinator/call_logger.h"
 #include "coordinator/coordinator_options.h"
 #include "coordinator/cut_state.h"
 #include "coordinator/dead_workers.h"
@@ -75,7 +75,7 @@ namespace oarlock::coordinator {
 
 // Thread-safe. What a worker asks under a generation that is not the newest of
 // its index, or that is LOST or FAILED, is Aborted; an index beyond the job is
-// InvalidArgument. Any call may fail as the journal does; nothing is changed
+// InvalidArgument. Any call may fail as the log does; nothing is changed
 // then.
 class Coordinator {
  public:
@@ -116,7 +116,7 @@ class Coordinator {
   void Barrier(const v1::BarrierRequest& request, Barriers::Done done);
 
   // The same for steps (ssp): OK, with what is known then, also after the
-  // request's `wait_ms`, and once the job is being ended. No journal has it.
+  // request's `wait_ms`, and once the job is being ended. No log has it.
   void StepClock(const v1::StepClockRequest& request, StepClocks::Done done);
 
   // Cuts, for whoever makes checkpoints; one thread at a time.
@@ -163,10 +163,10 @@ class Coordinator {
   void Return();
   // All is done again, but every other process of the job is new, too.
   void BeginRun();
-  // Writes to `journal`, which outlives this, the state now and all calls from
+  // Writes to `log`, which outlives this, the state now and all calls from
   // now on. Once, before anybody calls.
-  absl::Status SetJournal(CoordinatorJournal* journal);
-  // Writes the state, so that the journal gets shorter.
+  absl::Status SetLog(CallLog* log);
+  // Writes the state, so that the log gets shorter.
   absl::Status WriteState();
   v1::CoordinatorState Save() const;
 
@@ -278,7 +278,7 @@ class Coordinator {
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  CallRecorder calls_ ABSL_GUARDED_BY(mutex_);
+  CallLogger calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock::coordinator

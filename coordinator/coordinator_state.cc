@@ -13,30 +13,30 @@
 
 namespace oarlock::coordinator {
 
-absl::Status Coordinator::SetJournal(CoordinatorJournal* journal) {
+absl::Status Coordinator::SetLog(CallLog* log) {
   {
     absl::MutexLock lock(&mutex_);
-    OARLOCK_RETURN_IF_ERROR(journal->AppendState(SaveLocked()));
-    calls_.SetJournal(journal);
+    OARLOCK_RETURN_IF_ERROR(log->AppendState(SaveLocked()));
+    calls_.SetLog(log);
   }
-  return journal->EndState();
+  return log->EndState();
 }
 
 absl::Status Coordinator::WriteState() {
   absl::MutexLock write(&write_mutex_);
-  CoordinatorJournal* journal = nullptr;
+  CallLog* log = nullptr;
   {
     absl::MutexLock lock(&mutex_);
-    journal = calls_.journal();
+    log = calls_.log();
   }
-  if (journal == nullptr) return absl::OkStatus();
-  absl::Status status = journal->BeginState();
+  if (log == nullptr) return absl::OkStatus();
+  absl::Status status = log->BeginState();
   {
     absl::MutexLock lock(&mutex_);
-    if (status.ok()) status = journal->AppendState(SaveLocked());
+    if (status.ok()) status = log->AppendState(SaveLocked());
     calls_.Note(status);
   }
-  return status.ok() ? journal->EndState() : status;
+  return status.ok() ? log->EndState() : status;
 }
 
 v1::CoordinatorState Coordinator::Save() const {

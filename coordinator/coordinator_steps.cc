@@ -1,4 +1,4 @@
-// Steps of the workers of a job in ssp mode. They stand in no journal: members
+// Steps of the workers of a job in ssp mode. They are in no log: members
 // say anew where they are, so a successor knows it a moment after it came.
 
 #include <algorithm>

@@ -50,7 +50,7 @@ void Coordinator::CheckDeadlines() {
     Reconcile(now, &replies);
     barriers_.Expire(now, &replies);
     Append(steps_.Expire(now), &replies);
-    state_due = calls_.journal() != nullptr && calls_.journal()->WantsState();
+    state_due = calls_.log() != nullptr && calls_.log()->WantsState();
   }
   Run(std::move(replies));
   // What fails is told, and tried again when more has been written.

@@ -158,13 +158,13 @@ class Server::Impl {
                       *options.clocks.even) {
     control_loop_.SetCutObserver([this](uint64_t settled, bool cuts_wait) {
       cut_gate_.Settle(settled);
-      if (checkpoints_ != nullptr && checkpoints_->journal() != nullptr) {
-        checkpoints_->journal()->SetCutsWait(cuts_wait);
+      if (checkpoints_ != nullptr && checkpoints_->log() != nullptr) {
+        checkpoints_->log()->SetCutsWait(cuts_wait);
       }
     });
     control_loop_.SetCheckpointDue([this] {
-      return checkpoints_ != nullptr && checkpoints_->journal() != nullptr &&
-             checkpoints_->journal()->over_limit();
+      return checkpoints_ != nullptr && checkpoints_->log() != nullptr &&
+             checkpoints_->log()->over_limit();
     });
   }
 
@@ -226,10 +226,10 @@ namespace {
 // On one side of every cut, and in the log first.
 absl::Status EvictAndLog(const PartitionEviction& what,
                          absl::FunctionRef<absl::Status()> evict,
-                         PushJournal* journal, CutGate* gate) {
+                         ServerLog* log, CutGate* gate) {
   absl::Status outcome;
   gate->Pass(/*cut=*/0, [&](const absl::Status&) {
-    outcome = journal->AppendEviction(what);
+    outcome = log->AppendEviction(what);
     if (outcome.ok()) outcome = evict();
   });
   return outcome;
@@ -250,12 +250,12 @@ absl::Status Server::Impl::Restore(const std::string& token) {
       ServerCheckpoints::Create(options_, decision_, token, &map_, &registry_,
                                 &push_ledger_, coordinator_.get(), &cut_gate_));
   admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
-  parameter_service_.SetJournal(checkpoints_->journal());
-  if (PushJournal* const journal = checkpoints_->journal()) {
+  parameter_service_.SetLog(checkpoints_->log());
+  if (ServerLog* const log = checkpoints_->log()) {
     eviction_loop_.SetStep(
-        [this, journal](const PartitionEviction& what,
-                        absl::FunctionRef<absl::Status()> evict) {
-          return EvictAndLog(what, evict, journal, &cut_gate_);
+        [this, log](const PartitionEviction& what,
+                    absl::FunctionRef<absl::Status()> evict) {
+          return EvictAndLog(what, evict, log, &cut_gate_);
         });
   }
   return absl::OkStatus();

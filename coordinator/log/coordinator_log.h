@@ -1,4 +1,4 @@
-// The coordinator's journal on disk (durability `log`), and the way back from
+// The coordinator's log on disk (durability `log`), and the way back from
 // it: the calls themselves, with the times at which they were done, and now and
 // then the whole state (docs/push_log_format.md).
 //
@@ -21,8 +21,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "coordinator/call_log.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/coordinator_journal.h"
 #include "coordinator/log/log_compatibility.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
@@ -56,14 +56,14 @@ enum class CoordinatorRecord : uint32_t {
   kStateEnd = 18,
 };
 
-// Thread-safe as CoordinatorJournal says.
-class CoordinatorLog : public CoordinatorJournal {
+// Thread-safe as CallLog says.
+class CoordinatorLog : public CallLog {
  public:
   // Drops what there is, or does it again on `coordinator`, to which nothing
   // has happened yet. FailedPrecondition for the log of another boot; DataLoss,
   // naming the file, for a damaged log or one of another job's shape; errors of
   // the disk. The coordinator writes to the log once it is given it by
-  // SetJournal, after Return where something was replayed. `clock` goes on
+  // SetLog, after Return where something was replayed. `clock` goes on
   // evenly; what is passed outlives the log.
   static absl::StatusOr<std::unique_ptr<CoordinatorLog>> Open(
       const CoordinatorLogOptions& options, storage::FileSystem* files,

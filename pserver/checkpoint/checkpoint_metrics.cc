@@ -65,12 +65,10 @@ void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
   snapshot->Add(kFreezeSeconds, absl::ToDoubleSeconds(cuts.freezing));
   snapshot->Add(kSaveSeconds, absl::ToDoubleSeconds(cuts.saving));
   snapshot->Add(kWrittenBytes, static_cast<double>(cuts.written_bytes));
-  if (const PushJournal* const journal = checkpoints.journal()) {
-    snapshot->Add(kLogBytes, static_cast<double>(journal->bytes()));
-    snapshot->Add(kReplaySeconds,
-                  absl::ToDoubleSeconds(journal->replay_time()));
-    snapshot->Add(kReplayedPushes,
-                  static_cast<double>(journal->replayed_pushes()));
+  if (const ServerLog* const log = checkpoints.log()) {
+    snapshot->Add(kLogBytes, static_cast<double>(log->bytes()));
+    snapshot->Add(kReplaySeconds, absl::ToDoubleSeconds(log->replay_time()));
+    snapshot->Add(kReplayedPushes, static_cast<double>(log->replayed_pushes()));
   }
   if (const CheckpointLoop* const loop = checkpoints.loop()) {
     snapshot->Add(kCheckpointSeconds, absl::ToDoubleSeconds(loop->last_time()));

@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   // Only now: the folder is no other job's.
   OARLOCK_RETURN_IF_ERROR(checkpoints->BeginLogs(decision));
   absl::Status begun = options.log_pushes
-                           ? checkpoints->OpenJournal(decision, ledger, gate)
+                           ? checkpoints->OpenLog(decision, ledger, gate)
                            : absl::OkStatus();
   if (begun.ok() && coordinator != nullptr) {
     begun = checkpoints->BeginCoordinator(
@@ -206,25 +206,24 @@ absl::Status ServerCheckpoints::BeginLogs(
   return absl::OkStatus();
 }
 
-absl::Status ServerCheckpoints::OpenJournal(
+absl::Status ServerCheckpoints::OpenLog(
     const coordinator::ReplayDecision& decision, PushLedger* ledger,
     CutGate* gate) {
-  PushJournalOptions journal;
-  journal.directory =
+  ServerLogOptions log;
+  log.directory =
       absl::StrCat(LogDir(options_), "/",
                    checkpoint::ServerFolderName(options_.server_index));
-  journal.bytes_max = options_.log_bytes_max;
-  journal.sync_interval = options_.log_sync_interval;
-  journal.replay = options_.replay_log || decision.go_on;
-  journal.run_file = run_file_.get();
+  log.bytes_max = options_.log_bytes_max;
+  log.sync_interval = options_.log_sync_interval;
+  log.replay = options_.replay_log || decision.go_on;
+  log.run_file = run_file_.get();
   FaultPoint("restore.before_replay");
-  OARLOCK_ASSIGN_OR_RETURN(journal_,
-                           PushJournal::Open(journal, registry_, ledger, gate,
-                                             *options_.clocks.even));
-  replayed_ = journal.replay;
+  OARLOCK_ASSIGN_OR_RETURN(log_, ServerLog::Open(log, registry_, ledger, gate,
+                                                 *options_.clocks.even));
+  replayed_ = log.replay;
   // Flags may be others.
   if (decision.go_on) registry_->SetRestored();
-  cuts_->SetJournal(journal_.get());
+  cuts_->SetLog(log_.get());
   return absl::OkStatus();
 }
 
@@ -260,7 +259,7 @@ absl::Status ServerCheckpoints::BeginCoordinator(
   }
   return coordinator_log_ == nullptr
              ? absl::OkStatus()
-             : coordinator_->SetJournal(coordinator_log_.get());
+             : coordinator_->SetLog(coordinator_log_.get());
 }
 
 absl::Status ServerCheckpoints::Start(const std::string& endpoint) {

@@ -20,8 +20,8 @@
 #include "pserver/checkpoint/checkpoint_loop.h"
 #include "pserver/checkpoint/checkpoint_service.h"
 #include "pserver/checkpoint/cut_gate.h"
-#include "pserver/checkpoint/push_journal.h"
 #include "pserver/checkpoint/server_cut.h"
+#include "pserver/checkpoint/server_log.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/options/server_options.h"
 #include "pserver/rpc/call_queues.h"
@@ -57,7 +57,7 @@ class ServerCheckpoints {
   absl::Status Start(const std::string& endpoint);
   const ServerCut& cuts() const { return *cuts_; }
   // Null without a log.
-  PushJournal* journal() const { return journal_.get(); }
+  ServerLog* log() const { return log_.get(); }
   // Whatever its predecessors acknowledged is here. Without a log that was
   // replayed only their clients know whether there is more.
   bool lossless() const { return replayed_; }
@@ -78,8 +78,8 @@ class ServerCheckpoints {
 
   // Server 0's file of the logs, and the end of the others'.
   absl::Status BeginLogs(const coordinator::ReplayDecision& decision);
-  absl::Status OpenJournal(const coordinator::ReplayDecision& decision,
-                           PushLedger* ledger, CutGate* gate);
+  absl::Status OpenLog(const coordinator::ReplayDecision& decision,
+                       PushLedger* ledger, CutGate* gate);
   // The coordinator goes on from its log, or else from what was resumed.
   absl::Status BeginCoordinator(const coordinator::ReplayDecision& decision,
                                 const storage::CheckpointDir& dir,
@@ -92,7 +92,7 @@ class ServerCheckpoints {
   coordinator::Coordinator* const coordinator_;
   // Null but on server 0 with a log.
   std::unique_ptr<coordinator::RunFile> run_file_;
-  std::unique_ptr<PushJournal> journal_;
+  std::unique_ptr<ServerLog> log_;
   // Null but on server 0 with a log.
   std::unique_ptr<coordinator::CoordinatorLog> coordinator_log_;
   bool replayed_ = false;

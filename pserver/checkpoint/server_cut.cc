@@ -178,7 +178,7 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   });
   stage_ = Stage::kFrozen;
   const absl::Status noted =
-      journal_ == nullptr ? absl::OkStatus() : journal_->OnFrozen();
+      log_ == nullptr ? absl::OkStatus() : log_->OnFrozen();
   registry_->AllowRounds(kEveryRound);
   FaultPoint("cut.freeze.after");
   // The cut is given up: its log would not say who takes part in rounds.
@@ -224,9 +224,8 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
   const bool current = request.published() && stage_ == Stage::kSaved;
   End(current);
   if (current) FaultPoint("cut.close.before_trim");
-  if (current && journal_ != nullptr) {
-    const absl::Status trimmed =
-        journal_->OnPublished(request.cut(), previous_);
+  if (current && log_ != nullptr) {
+    const absl::Status trimmed = log_->OnPublished(request.cut(), previous_);
     if (!trimmed.ok()) spdlog::warn("{}", std::string(trimmed.message()));
   }
   gate_->Settle(newest_);
@@ -236,7 +235,7 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
 void ServerCut::End(bool current) {
   registry_->AllowRounds(kEveryRound);
   if (writer_.frozen() != 0) writer_.Thaw(current);
-  if (journal_ != nullptr) journal_->OnCutOver();
+  if (log_ != nullptr) log_->OnCutOver();
   if (stage_ != Stage::kNone) {
     absl::MutexLock lock(&mutex_);
     ++(current ? stats_.num_published : stats_.num_given_up);

@@ -23,7 +23,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/part_writer.h"
-#include "pserver/checkpoint/push_journal.h"
+#include "pserver/checkpoint/server_log.h"
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"
 
@@ -75,7 +75,7 @@ class ServerCut {
   ServerCut& operator=(const ServerCut&) = delete;
 
   // Told of freezes and publications. Before the first order; outlives this.
-  void SetJournal(PushJournal* journal) { journal_ = journal; }
+  void SetLog(ServerLog* log) { log_ = log; }
 
   void Open(const v1::OpenCutRequest& request, Done<v1::OpenCutResponse> done);
   void Freeze(const v1::FreezeCutRequest& request,
@@ -126,7 +126,7 @@ class ServerCut {
   CutGate* const gate_;
   const Clock& calendar_;
   const Clock& clock_;
-  PushJournal* journal_ = nullptr;
+  ServerLog* log_ = nullptr;
   const std::unique_ptr<storage::CheckpointStore> store_;
 
   // Of the thread alone.

@@ -22,7 +22,7 @@ Generation GenerationOf(const v1::RequestHeader& header) {
 }  // namespace
 
 void PushLedger::Message::EndUnderWay(
-    std::optional<PushHistory::Outcome> outcome) {
+    std::optional<LedgerRecords::Outcome> outcome) {
   Slot* const slot = std::exchange(slot_, nullptr);
   absl::MutexLock lock(&slot->mutex);
   if (completes_) {
@@ -30,13 +30,13 @@ void PushLedger::Message::EndUnderWay(
   } else {
     --incarnation_->num_pushes;
     if (outcome.has_value()) {
-      if (incarnation_->history == nullptr) {
-        incarnation_->history = std::make_unique<PushHistory>();
+      if (incarnation_->records == nullptr) {
+        incarnation_->records = std::make_unique<LedgerRecords>();
       }
-      incarnation_->history->Add(part_, *outcome);
+      incarnation_->records->Add(part_, *outcome);
     }
   }
-  if (!incarnation_->idle() || incarnation_->history != nullptr) return;
+  if (!incarnation_->idle() || incarnation_->records != nullptr) return;
   // Its pushes were refused, or it is one that others complete: nothing to
   // keep.
   std::erase_if(slot->incarnations, [&](const auto& incarnation) {
@@ -149,8 +149,8 @@ std::optional<v1::WorkerLedger> PushLedger::Collect(
   for (const std::unique_ptr<Incarnation>& incarnation : slot.incarnations) {
     if (incarnation->generation != generation) continue;
     if (incarnation->num_pushes > 0) return std::nullopt;
-    if (incarnation->history != nullptr) {
-      incarnation->history->Describe(&ledger);
+    if (incarnation->records != nullptr) {
+      incarnation->records->Describe(&ledger);
     }
   }
   return ledger;

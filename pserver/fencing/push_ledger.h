@@ -21,7 +21,7 @@
 #include "base/types.h"
 #include "proto/v1/coordinator_servers.pb.h"
 #include "proto/v1/parameter.pb.h"
-#include "pserver/fencing/push_history.h"
+#include "pserver/fencing/ledger_records.h"
 #include "pserver/fencing/worker_fences.h"
 
 namespace oarlock::pserver {
@@ -59,18 +59,18 @@ class PushLedger {
     void Drop() { End({}); }
 
     // Before its sender is answered.
-    void Applied() { End(PushHistory::Outcome::kApplied); }
+    void Applied() { End(LedgerRecords::Outcome::kApplied); }
     // It failed, and groups of it may have been applied.
-    void Partial() { End(PushHistory::Outcome::kPartial); }
+    void Partial() { End(LedgerRecords::Outcome::kPartial); }
 
    private:
     friend class PushLedger;
 
     // Notes nothing without an outcome.
-    void End(std::optional<PushHistory::Outcome> outcome) {
+    void End(std::optional<LedgerRecords::Outcome> outcome) {
       if (slot_ != nullptr) EndUnderWay(outcome);
     }
-    void EndUnderWay(std::optional<PushHistory::Outcome> outcome);
+    void EndUnderWay(std::optional<LedgerRecords::Outcome> outcome);
 
     Slot* slot_ = nullptr;  // null: under way nowhere
     Incarnation* incarnation_ = nullptr;
@@ -112,7 +112,7 @@ class PushLedger {
     uint32_t num_pushes = 0;
     uint32_t num_completions = 0;
     // Null until there is something in it.
-    std::unique_ptr<PushHistory> history;
+    std::unique_ptr<LedgerRecords> records;
 
     bool idle() const { return num_pushes == 0 && num_completions == 0; }
   };

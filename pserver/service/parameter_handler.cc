@@ -252,7 +252,7 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
   };
   const uint64_t cut = push->header.cut();
   Pass(
-      *entry, JournalKind::kPushSparse, cut, request,
+      *entry, ServerLogKind::kPushSparse, cut, request,
       [aggregator = entry->aggregator.get(), push = *std::move(push),
        on_applied = std::move(on_applied)](const absl::Status& status) mutable {
         if (!status.ok()) return on_applied(status);
@@ -290,7 +290,7 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   };
   const uint64_t cut = push->header.cut();
   Pass(
-      *entry, JournalKind::kPushDense, cut, request,
+      *entry, ServerLogKind::kPushDense, cut, request,
       [aggregator = entry->aggregator.get(), push = *std::move(push),
        on_applied = std::move(on_applied)](const absl::Status& status) mutable {
         if (!status.ok()) return on_applied(status);
@@ -298,14 +298,14 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
       });
 }
 
-void ParameterHandler::Pass(const TableEntry& entry, JournalKind kind,
+void ParameterHandler::Pass(const TableEntry& entry, ServerLogKind kind,
                             uint64_t cut, const grpc::ByteBuffer& request,
                             CutGate::Apply apply) const {
   const v1::UpdateMode mode = entry.config.mode();
-  if (journal_ != nullptr) {
-    apply = [journal = journal_, kind, mode, request,
+  if (log_ != nullptr) {
+    apply = [log = log_, kind, mode, request,
              apply = std::move(apply)](const absl::Status& status) mutable {
-      apply(status.ok() ? journal->AppendPush(kind, mode, request) : status);
+      apply(status.ok() ? log->AppendPush(kind, mode, request) : status);
     };
   }
   // Rounds are held by the aggregator.

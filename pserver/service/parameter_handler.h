@@ -20,7 +20,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "pserver/checkpoint/cut_gate.h"
-#include "pserver/checkpoint/push_journal.h"
+#include "pserver/checkpoint/server_log.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/rpc/call_metrics.h"
 #include "pserver/table/table_registry.h"
@@ -71,7 +71,7 @@ class ParameterHandler {
 
   // Pushes are written down before they are applied; null: they are not. Before
   // the first call. Outlives this.
-  void SetJournal(PushJournal* journal) { journal_ = journal; }
+  void SetLog(ServerLog* log) { log_ = log; }
 
   // Of all calls above.
   const CallMetrics& metrics() const { return *metrics_; }
@@ -95,7 +95,7 @@ class ParameterHandler {
   v1::ResponseHeader HeaderOf(const TableEntry& entry) const;
   // Calls `apply` when the push in `request`, which belongs after `cut`, is
   // written down and may be given to the table's aggregator.
-  void Pass(const TableEntry& entry, JournalKind kind, uint64_t cut,
+  void Pass(const TableEntry& entry, ServerLogKind kind, uint64_t cut,
             const grpc::ByteBuffer& request, CutGate::Apply apply) const;
 
   // Also admit the push as `message`. The first tells the push's keys, which
@@ -112,7 +112,7 @@ class ParameterHandler {
   PushLedger* const ledger_;
   const cluster::PartitionMap map_;
   CutGate* const gate_;
-  PushJournal* journal_ = nullptr;
+  ServerLog* log_ = nullptr;
   // Shared with the pushes that an aggregator holds, maybe for longer.
   const std::shared_ptr<CallMetrics> metrics_;
 };

@@ -108,7 +108,7 @@ class ParameterService::Impl {
     OARLOCK_CHECK(options.Validate().ok());
   }
 
-  void SetJournal(PushJournal* journal) { handler_.SetJournal(journal); }
+  void SetLog(ServerLog* log) { handler_.SetLog(log); }
   grpc::Service* service() { return &service_; }
 
   void Accept(grpc::ServerCompletionQueue* queue,
@@ -246,9 +246,7 @@ ParameterService::ParameterService(const ParameterServiceOptions& options,
 
 ParameterService::~ParameterService() = default;
 
-void ParameterService::SetJournal(PushJournal* journal) {
-  impl_->SetJournal(journal);
-}
+void ParameterService::SetLog(ServerLog* log) { impl_->SetLog(log); }
 
 grpc::Service* ParameterService::service() { return impl_->service(); }
 

@@ -21,7 +21,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "pserver/checkpoint/cut_gate.h"
-#include "pserver/checkpoint/push_journal.h"
+#include "pserver/checkpoint/server_log.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/rpc/call_queues.h"
 #include "pserver/table/table_registry.h"
@@ -58,7 +58,7 @@ class ParameterService {
   ParameterService& operator=(const ParameterService&) = delete;
 
   // See ParameterHandler. Before the queues start.
-  void SetJournal(PushJournal* journal);
+  void SetLog(ServerLog* log);
 
   // What to register with the builder.
   grpc::Service* service();

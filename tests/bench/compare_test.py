@@ -24,19 +24,19 @@ BUILT = {compare.OLD: "old", compare.NEW: "new"}
 class Fake:
     """A program that says what it was asked for, and what it is told to."""
 
-    def __init__(self, built, journal, respond):
-        self.built, self.journal, self.respond = built, journal, respond
-        journal.append(("start", built))
+    def __init__(self, built, actions, respond):
+        self.built, self.actions, self.respond = built, actions, respond
+        actions.append(("start", built))
 
     def measure(self, name):
-        self.journal.append((name, self.built))
+        self.actions.append((name, self.built))
         response = self.respond(self.built, name)
         if isinstance(response, Exception):
             raise response
         return {"speed": response, "slowness": 1 / response}
 
     def close(self):
-        self.journal.append(("end", self.built))
+        self.actions.append(("end", self.built))
 
 
 def row(name, measurement, figure="speed", **options):
@@ -46,29 +46,29 @@ def row(name, measurement, figure="speed", **options):
 
 
 def compared(rows, turns, respond):
-    """Summaries and the journal of all programs."""
-    journal = []
+    """Summaries and the actions of all programs."""
+    actions = []
     section = bench.Section("fake", {"fake": bench.Starter(
-        [], lambda built, quick: Fake(built, journal, respond))}, rows)
+        [], lambda built, quick: Fake(built, actions, respond))}, rows)
     return [compare.summary(one, compare.BOUND) for one in compare.compare(
-        section, BUILT, turns, quick=True)], journal
+        section, BUILT, turns, quick=True)], actions
 
 
 class CompareTest(unittest.TestCase):
 
     def test_turns_alternate_and_each_round_begins_with_the_other(self):
-        _, journal = compared([row("a", "a")], 8, lambda built, name: 1.0)
-        of_turns = [built for what, built in journal if what == "a"]
+        _, actions = compared([row("a", "a")], 8, lambda built, name: 1.0)
+        of_turns = [built for what, built in actions if what == "a"]
         one, other = "old new new old old new new old".split(), \
             "new old old new new old old new".split()
         self.assertEqual(of_turns, one + other)
 
     def test_programs_start_anew_each_round_and_are_ended(self):
-        _, journal = compared([row("a", "a"), row("b", "b")], 8,
+        _, actions = compared([row("a", "a"), row("b", "b")], 8,
                               lambda built, name: 1.0)
         for what in ("start", "end"):
             self.assertEqual(
-                sorted(built for event, built in journal if event == what),
+                sorted(built for event, built in actions if event == what),
                 ["new", "new", "old", "old"])
 
     def test_a_warm_up_is_not_counted(self):
@@ -84,10 +84,10 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(len(calls), 2 * (4 + 1))
 
     def test_rows_of_one_measurement_make_it_once(self):
-        results, journal = compared(
+        results, actions = compared(
             [row("a", "m"), row("b", "m", "slowness", more_is_better=False)],
             4, lambda built, name: 4.0 if built == "new" else 2.0)
-        self.assertEqual(len([1 for what, _ in journal if what == "m"]), 8)
+        self.assertEqual(len([1 for what, _ in actions if what == "m"]), 8)
         self.assertEqual([result["ratio"] for result in results], [2, 2])
         self.assertEqual([result["new"] for result in results], [4, .25])
 
@@ -123,14 +123,14 @@ class CompareTest(unittest.TestCase):
                          "'unheard' of 'a' (old)")
 
     def test_a_row_that_this_cpu_cannot_run_says_so(self):
-        results, journal = compared(
+        results, actions = compared(
             [row("a", "a"), row("b", "b")], 8, lambda built, name:
             programs.NotOnThisCpu("none") if name == "a" else 1.0)
         self.assertEqual(results[0]["reason"],
                          "not on this CPU: none (old)")
         self.assertIn("not on this CPU", compare.line_of(results[0]))
         self.assertEqual(results[1]["turns"], 8)
-        self.assertEqual([what for what, _ in journal].count("a"), 1)
+        self.assertEqual([what for what, _ in actions].count("a"), 1)
 
     def test_a_line_says_medians_ratio_quartiles_and_verdict(self):
         [result], _ = compared([row("a", "a")], 4, lambda built, name:
@@ -178,7 +178,7 @@ class CommandLineTest(unittest.TestCase):
 # "Builds" a program that takes as many us as the file us_per_batch says.
 BAZEL = """#!/bin/bash
 case " $* " in *" build "*) ;; *) exit 0 ;; esac
-echo "$PWD: $*" >>"$JOURNAL"
+echo "$PWD: $*" >>"$BUILDS"
 mkdir -p bazel-bin/bench/client
 cat >bazel-bin/bench/client/key_batch_bench <<END
 #!/bin/bash
@@ -200,7 +200,7 @@ class ScriptTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         folder = pathlib.Path(folder.name).resolve()
         self.kept = folder / "cache/oarlock/compare"
-        self.journal = folder / "journal"
+        self.builds = folder / "builds"
         bazel = folder / "tools/bazel"
         bazel.parent.mkdir()
         bazel.write_text(BAZEL, encoding="utf-8")
@@ -208,7 +208,7 @@ class ScriptTest(unittest.TestCase):
         self.environment = {
             "PATH": f"{bazel.parent}:{os.environ['PATH']}",
             "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache"),
-            "JOURNAL": str(self.journal)}
+            "BUILDS": str(self.builds)}
         self.tree = folder / "tree"
         (self.tree / "bench/suite").mkdir(parents=True)
         shutil.copy(ROOT / "bench/compare.sh", self.tree / "bench")
@@ -246,7 +246,7 @@ class ScriptTest(unittest.TestCase):
         self.assertIn(f"old {old}\nnew {new}\n", printed)
         self.assertIn("old 30, new 20 us; new/old 1.500", printed)
         self.assertEqual(self.git("status", "--porcelain"), "")
-        builds = self.journal.read_text(encoding="utf-8").splitlines()
+        builds = self.builds.read_text(encoding="utf-8").splitlines()
         self.assertEqual([line.split(":")[0] for line in builds],
                          [str(self.kept / old / "tree"), str(self.tree)])
         self.assertIn(" //bench/client:key_batch_bench", builds[0])
@@ -286,7 +286,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual((code, printed), (2, ""))
         self.assertEqual(errors, "bench/compare.sh: 'no-such-commit' is no "
                          "commit of this repository; see git log\n")
-        self.assertFalse(self.journal.exists())
+        self.assertFalse(self.builds.exists())
 
 
 if __name__ == "__main__":

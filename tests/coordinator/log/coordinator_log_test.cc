@@ -71,7 +71,7 @@ class MortalCoordinator {
     EXPECT_EQ(log_->replayed(), replay);
     return absl::OkStatus();
   }
-  absl::Status Serve() { return coordinator_->SetJournal(log_.get()); }
+  absl::Status Serve() { return coordinator_->SetLog(log_.get()); }
   // As Coordinator::WriteState, with a call of somebody else in the middle.
   absl::Status WriteStateAround(const std::function<void()>& call) {
     absl::Status status = log_->BeginState();

@@ -23,17 +23,17 @@ namespace {
 constexpr uint64_t kSeed = 20261123;
 
 // What has been done, a line each, and how it came.
-struct Journal {
+struct Trace {
   std::vector<std::string> done;
   int launches = 0;  // of calls by themselves
   int graphs = 0;
   int captured = 0;
 };
 
-class JournalDevice final : public RecordingDevice {
+class TracingDevice final : public RecordingDevice {
  public:
-  JournalDevice(Journal* journal, bool has_graphs)
-      : journal_(*journal), has_graphs_(has_graphs) {}
+  TracingDevice(Trace* trace, bool has_graphs)
+      : trace_(*trace), has_graphs_(has_graphs) {}
   const std::string& name() const override { return name_; }
   void* Allocate(size_t num_bytes) override { return &memory_; }
   void Free(void* memory) override { Write("free"); }
@@ -54,14 +54,14 @@ class JournalDevice final : public RecordingDevice {
   }
   std::unique_ptr<Graph> Capture(const std::function<void()>& queue) override {
     if (!has_graphs_) return nullptr;
-    ++journal_.captured;
+    ++trace_.captured;
     return RecordingDevice::Capture(queue);
   }
   void LaunchGraph(const Graph& graph) override {
-    const int launches = journal_.launches;
+    const int launches = trace_.launches;
     RecordingDevice::LaunchGraph(graph);
-    journal_.launches = launches;
-    ++journal_.graphs;
+    trace_.launches = launches;
+    ++trace_.graphs;
   }
 
  private:
@@ -70,19 +70,19 @@ class JournalDevice final : public RecordingDevice {
     const auto& body = static_cast<const ForEach<FillBody>*>(kernel)->body;
     Write("fill " + std::to_string(body.count) + " with " +
           std::to_string(body.value));
-    ++journal_.launches;
+    ++trace_.launches;
   }
   void MultiplyNow(const Product& product) override {
     Write("multiply " + std::to_string(product.m));
-    ++journal_.launches;
+    ++trace_.launches;
   }
   void Write(std::string line) {
     ASSERT_FALSE(is_recording());
-    journal_.done.push_back(std::move(line));
+    trace_.done.push_back(std::move(line));
   }
 
-  const std::string name_ = "a journal";
-  Journal& journal_;
+  const std::string name_ = "a trace";
+  Trace& trace_;
   const bool has_graphs_;
   float memory_ = 0;
 };
@@ -108,23 +108,22 @@ class ReplayingDeviceTest : public ::testing::Test {
   }
   // Calls launched by themselves, and graphs, in one such step.
   std::pair<int, int> LaunchesOf(const std::vector<int>& fills) {
-    const Journal before = journal_;
+    const Trace before = trace_;
     Step(fills);
-    return {journal_.launches - before.launches,
-            journal_.graphs - before.graphs};
+    return {trace_.launches - before.launches, trace_.graphs - before.graphs};
   }
   using Launches = std::pair<int, int>;
 
-  Journal journal_;
+  Trace trace_;
   std::unique_ptr<Device> device_ =
-      NewReplayingDevice(std::make_unique<JournalDevice>(&journal_, true));
+      NewReplayingDevice(std::make_unique<TracingDevice>(&trace_, true));
 };
 
 TEST_F(ReplayingDeviceTest, ARepeatedStepBecomesOneGraph) {
   const std::vector<int> step = {1, 2, 3, 4, 5, 6};
   for (int i = 0; i < 3; ++i) EXPECT_EQ(LaunchesOf(step), Launches(8, 0));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(LaunchesOf(step), Launches(0, 1));
-  EXPECT_EQ(journal_.captured, 1);
+  EXPECT_EQ(trace_.captured, 1);
 }
 
 TEST_F(ReplayingDeviceTest, WhatChangesEachTimeSplitsTheGraph) {
@@ -147,7 +146,7 @@ TEST_F(ReplayingDeviceTest, AShortLastBatchDoesNotCostTheGraph) {
     EXPECT_EQ(LaunchesOf({3, 3, 3, 3}), Launches(5, 0));
     EXPECT_EQ(LaunchesOf({8, 8, 8, 8}), Launches(0, 1));
   }
-  EXPECT_EQ(journal_.captured, 1);
+  EXPECT_EQ(trace_.captured, 1);
 }
 
 TEST_F(ReplayingDeviceTest, AnotherBatchSizeForGoodGetsAGraphOfItsOwn) {
@@ -170,7 +169,7 @@ TEST_F(ReplayingDeviceTest, OtherKernelsAreAnotherProgram) {
 // Each of these may wait for, or free, what calls before it write.
 TEST_F(ReplayingDeviceTest, EverythingElseComesAfterTheCallsBeforeIt) {
   for (int round = 0; round < 6; ++round) {
-    journal_.done.clear();
+    trace_.done.clear();
     for (int call = 0; call < 5; ++call) {
       MakeCalls(*device_, {7});
       switch (call) {
@@ -191,24 +190,24 @@ TEST_F(ReplayingDeviceTest, EverythingElseComesAfterTheCallsBeforeIt) {
       }
     }
     const std::string fill = "fill 7 with 0.000000";
-    EXPECT_EQ(journal_.done, (std::vector<std::string>{
-                                 fill, "copy in", fill, "copy out", fill,
-                                 "free", fill, "convolve", fill, "finish"}));
+    EXPECT_EQ(trace_.done, (std::vector<std::string>{
+                               fill, "copy in", fill, "copy out", fill, "free",
+                               fill, "convolve", fill, "finish"}));
   }
 }
 
 TEST_F(ReplayingDeviceTest, WithoutGraphsCallsAreMadeOneByOne) {
-  Journal journal;
+  Trace trace;
   const auto device =
-      NewReplayingDevice(std::make_unique<JournalDevice>(&journal, false));
+      NewReplayingDevice(std::make_unique<TracingDevice>(&trace, false));
   for (int i = 0; i < 6; ++i) {
     MakeCalls(*device, {1, 2, 3, 4});
     device->Finish();
-    EXPECT_EQ(journal.launches, 5 * (i + 1));
+    EXPECT_EQ(trace.launches, 5 * (i + 1));
   }
   // From then on at once.
   MakeCalls(*device, {1});
-  EXPECT_EQ(journal.launches, 31);
+  EXPECT_EQ(trace.launches, 31);
 }
 
 // Steps of some shapes, each of which repeats for a while, with calls that
@@ -216,8 +215,8 @@ TEST_F(ReplayingDeviceTest, WithoutGraphsCallsAreMadeOneByOne) {
 TEST_F(ReplayingDeviceTest, RandomStepsAreDoneAsTold) {
   std::cout << "seed " << kSeed << "\n";
   RandomSequence random(kSeed);
-  Journal told;
-  JournalDevice plain(&told, false);
+  Trace told;
+  TracingDevice plain(&told, false);
   std::vector<std::vector<int>> steps;
   for (int i = 0; i < 100; ++i) {
     std::vector<int> step(1 + random.Below(12));
@@ -244,14 +243,14 @@ TEST_F(ReplayingDeviceTest, RandomStepsAreDoneAsTold) {
   }
   device_->Finish();
   plain.Finish();
-  EXPECT_EQ(journal_.done, told.done);
-  EXPECT_GT(journal_.graphs, 1000);
+  EXPECT_EQ(trace_.done, told.done);
+  EXPECT_GT(trace_.graphs, 1000);
 }
 
 // More kernels in a row than are recorded.
 TEST_F(ReplayingDeviceTest, ALongStepIsDoneInParts) {
-  Journal told;
-  JournalDevice plain(&told, false);
+  Trace told;
+  TracingDevice plain(&told, false);
   const std::vector<int> step(10000, 3);
   for (int i = 0; i < 5; ++i) {
     MakeCalls(*device_, step);
@@ -259,7 +258,7 @@ TEST_F(ReplayingDeviceTest, ALongStepIsDoneInParts) {
   }
   device_->Finish();
   plain.Finish();
-  EXPECT_EQ(journal_.done, told.done);
+  EXPECT_EQ(trace_.done, told.done);
 }
 
 }  // namespace

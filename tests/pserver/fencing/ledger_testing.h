@@ -9,7 +9,7 @@
 
 #include "proto/v1/coordinator_workers.pb.h"
 #include "proto/v1/parameter.pb.h"
-#include "pserver/fencing/push_history.h"
+#include "pserver/fencing/ledger_records.h"
 
 namespace oarlock::pserver {
 

@@ -9,8 +9,8 @@
 // than they were written, so floats may differ in their last bits; each push is
 // applied once either way.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_PUSH_JOURNAL_H_
-#define OARLOCK_PSERVER_CHECKPOINT_PUSH_JOURNAL_H_
+#ifndef OARLOCK_PSERVER_CHECKPOINT_SERVER_LOG_H_
+#define OARLOCK_PSERVER_CHECKPOINT_SERVER_LOG_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
@@ -35,7 +35,7 @@
 
 namespace oarlock::pserver {
 
-struct PushJournalOptions {
+struct ServerLogOptions {
   // This server's own.
   std::string directory;
   // Beyond this a checkpoint is due. Beyond twice this pushes are refused,
@@ -48,13 +48,13 @@ struct PushJournalOptions {
   absl::Duration sync_interval = absl::Milliseconds(100);
   // Do again what the log has, or drop it.
   bool replay = false;
-  // Is told of tables that are trained in rounds; outlives the journal. Null:
+  // Is told of tables that are trained in rounds; outlives the log. Null:
   // nobody is.
   coordinator::RunFile* run_file = nullptr;
 };
 
 // What a record is; on disk, never changed.
-enum class JournalKind : uint32_t {
+enum class ServerLogKind : uint32_t {
   // Logical time (4 bytes, little endian), then the request as it came.
   kPushSparse = 1,
   kPushDense = 2,
@@ -72,21 +72,21 @@ enum class JournalKind : uint32_t {
 };
 
 // Thread-safe.
-class PushJournal : public TableObserver {
+class ServerLog : public TableObserver {
  public:
   // Replays into `registry`, whose tables are as of gate->settled(), and
   // `ledger`, unless that is not wanted; observes the registry from then on.
   // What is passed outlives this; `clock` goes on evenly. DataLoss, naming the
   // file, for a damaged log; errors of the disk.
-  static absl::StatusOr<std::unique_ptr<PushJournal>> Open(
-      const PushJournalOptions& options, TableRegistry* registry,
+  static absl::StatusOr<std::unique_ptr<ServerLog>> Open(
+      const ServerLogOptions& options, TableRegistry* registry,
       PushLedger* ledger, const CutGate* gate, const Clock& clock);
-  ~PushJournal() override;
+  ~ServerLog() override;
 
   // Before the push is applied. In async mode the caller is inside
   // CutGate::Pass. ResourceExhausted when the log is full, else errors as
   // PushLog::Append: the push must not be applied.
-  absl::Status AppendPush(JournalKind kind, v1::UpdateMode mode,
+  absl::Status AppendPush(ServerLogKind kind, v1::UpdateMode mode,
                           const grpc::ByteBuffer& request);
 
   // Before it is done, inside CutGate::Pass. Errors as AppendPush.
@@ -119,8 +119,8 @@ class PushJournal : public TableObserver {
   uint64_t replayed_pushes() const { return replayed_pushes_; }
 
  private:
-  PushJournal(const PushJournalOptions& options, TableRegistry* registry,
-              PushLedger* ledger, const CutGate* gate)
+  ServerLog(const ServerLogOptions& options, TableRegistry* registry,
+            PushLedger* ledger, const CutGate* gate)
       : bytes_max_(options.bytes_max),
         run_file_(options.run_file),
         registry_(registry),
@@ -135,7 +135,7 @@ class PushJournal : public TableObserver {
                         Apply apply);
   void ReplayMember(absl::string_view entry);
   absl::Status ReplayEviction(const storage::LogRecord& record);
-  absl::Status Append(JournalKind kind, absl::string_view bytes);
+  absl::Status Append(ServerLogKind kind, absl::string_view bytes);
 
   const uint64_t bytes_max_;
   coordinator::RunFile* const run_file_;
@@ -153,4 +153,4 @@ class PushJournal : public TableObserver {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_PUSH_JOURNAL_H_
+#endif  // OARLOCK_PSERVER_CHECKPOINT_SERVER_LOG_H_

@@ -10,7 +10,7 @@
 
 #include "cluster/partition_map.h"
 #include "cluster/wire_version.h"
-#include "pserver/checkpoint/push_journal.h"
+#include "pserver/checkpoint/server_log.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/fencing/worker_fences.h"
 #include "pserver/service/parameter_handler.h"
@@ -36,14 +36,13 @@ class LoggingServer {
                        .job_hash = kJobHash,
                        .server_generation = Generation(1)},
         &registry_, &ledger_, map_, clock_, &gate_);
-    PushJournalOptions options;
+    ServerLogOptions options;
     options.directory = directory;
     options.replay = replay;
-    auto journal =
-        PushJournal::Open(options, &registry_, &ledger_, &gate_, clock_);
-    EXPECT_TRUE(journal.ok()) << journal.status();
-    journal_ = *std::move(journal);
-    handler_->SetJournal(journal_.get());
+    auto log = ServerLog::Open(options, &registry_, &ledger_, &gate_, clock_);
+    EXPECT_TRUE(log.ok()) << log.status();
+    log_ = *std::move(log);
+    handler_->SetLog(log_.get());
   }
 
   absl::Status Push(v1::RequestHeader header, uint32_t block) {
@@ -83,11 +82,11 @@ class LoggingServer {
   TableRegistry registry_;
   CutGate gate_;
   std::unique_ptr<ParameterHandler> handler_;
-  std::unique_ptr<PushJournal> journal_;
+  std::unique_ptr<ServerLog> log_;
 };
 
-TEST(PushJournalTest, AReplayedLogGivesTheSameLedgersAndTables) {
-  const std::string directory = testing::TempDir() + "/push_journal";
+TEST(ServerLogTest, AReplayedLogGivesTheSameLedgersAndTables) {
+  const std::string directory = testing::TempDir() + "/server_log";
   std::string worker0, worker1;
   {
     LoggingServer server(directory, /*replay=*/false);

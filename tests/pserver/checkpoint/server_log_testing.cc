@@ -1,4 +1,4 @@
-#include "tests/pserver/checkpoint/push_journal_testing.h"
+#include "tests/pserver/checkpoint/server_log_testing.h"
 
 #include <grpcpp/support/slice.h>
 
@@ -49,11 +49,11 @@ Life::Life(const std::string& directory, const From& from)
     EXPECT_TRUE(entry.ok()) << entry.status();
     (*entry)->aggregator->Restore(from.rounds, from.rounds);
   }
-  auto journal = PushJournal::Open(
+  auto log = ServerLog::Open(
       {.directory = directory, .bytes_max = kBytesMax, .replay = from.replay},
       &registry_, &ledger_, &gate_, clock_);
-  EXPECT_TRUE(journal.ok()) << journal.status();
-  if (journal.ok()) journal_ = *std::move(journal);
+  EXPECT_TRUE(log.ok()) << log.status();
+  if (log.ok()) log_ = *std::move(log);
 }
 
 absl::Status Life::Push(const v1::RequestHeader& header,
@@ -63,8 +63,8 @@ absl::Status Life::Push(const v1::RequestHeader& header,
   const auto apply = [&](const absl::Status& status) {
     ASSERT_TRUE(status.ok()) << status;
     written =
-        journal_->AppendPush(JournalKind::kPushSparse, entry().config.mode(),
-                             SparseMessage(header, gradients));
+        log_->AppendPush(ServerLogKind::kPushSparse, entry().config.mode(),
+                         SparseMessage(header, gradients));
     if (!written.ok()) return;
     entry().aggregator->PushSparse(SparsePushOf(header, gradients),
                                    responses_.Expect(name));
@@ -82,7 +82,7 @@ std::vector<SeenRecord> RecordsOf(const std::string& directory) {
   const auto read = storage::ReadPushLog(
       storage::FileSystem::Real(), directory,
       [&](const storage::LogRecord& record) {
-        records.push_back({static_cast<JournalKind>(record.kind), record.cut,
+        records.push_back({static_cast<ServerLogKind>(record.kind), record.cut,
                            record.bytes.size()});
         return absl::OkStatus();
       });

@@ -1,4 +1,4 @@
-#include "pserver/fencing/push_history.h"
+#include "pserver/fencing/ledger_records.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace oarlock::pserver {
 
-void PushHistory::Add(const PushPart& part, Outcome outcome) {
+void LedgerRecords::Add(const PushPart& part, Outcome outcome) {
   const uint64_t sequence = part.sequence.value();
   OARLOCK_CHECK(sequence >= 1);
   if (sequence > highest_) {
@@ -32,7 +32,7 @@ void PushHistory::Add(const PushPart& part, Outcome outcome) {
   record.parts.insert(place, part.part_index);
 }
 
-void PushHistory::Settle(Record* record) {
+void LedgerRecords::Settle(Record* record) {
   if (record->sequence == 0) return;
   Merge(record->examples, &settled_);
   Merge(record->dense_examples, &settled_dense_);
@@ -40,7 +40,7 @@ void PushHistory::Settle(Record* record) {
   record->parts.clear();
 }
 
-void PushHistory::Describe(v1::WorkerLedger* ledger) const {
+void LedgerRecords::Describe(v1::WorkerLedger* ledger) const {
   ledger->set_highest(highest_);
   Copy(settled_, ledger->mutable_settled_examples());
   Copy(settled_dense_, ledger->mutable_settled_dense_examples());
@@ -59,8 +59,8 @@ void PushHistory::Describe(v1::WorkerLedger* ledger) const {
   }
 }
 
-void PushHistory::Copy(const PushPart::Intervals& from,
-                       std::vector<Interval>* to) {
+void LedgerRecords::Copy(const PushPart::Intervals& from,
+                         std::vector<Interval>* to) {
   to->clear();
   for (const v1::ExampleInterval& interval : from) {
     to->push_back({.epoch = interval.epoch(),
@@ -70,8 +70,8 @@ void PushHistory::Copy(const PushPart::Intervals& from,
   }
 }
 
-void PushHistory::Copy(const std::vector<Interval>& from,
-                       PushPart::Intervals* to) {
+void LedgerRecords::Copy(const std::vector<Interval>& from,
+                         PushPart::Intervals* to) {
   for (const Interval& interval : from) {
     v1::ExampleInterval* const copy = to->Add();
     copy->set_epoch(interval.epoch);
@@ -81,7 +81,7 @@ void PushHistory::Copy(const std::vector<Interval>& from,
   }
 }
 
-void PushHistory::Copy(const Examples& from, PushPart::Intervals* to) {
+void LedgerRecords::Copy(const Examples& from, PushPart::Intervals* to) {
   for (const auto& [place, set] : from) {
     for (const IntervalSet::Interval& interval : set.intervals()) {
       v1::ExampleInterval* const copy = to->Add();
@@ -93,7 +93,7 @@ void PushHistory::Copy(const Examples& from, PushPart::Intervals* to) {
   }
 }
 
-void PushHistory::Merge(const std::vector<Interval>& from, Examples* to) {
+void LedgerRecords::Merge(const std::vector<Interval>& from, Examples* to) {
   for (const Interval& interval : from) {
     (*to)[{interval.epoch, interval.source}].Add(interval.begin, interval.end);
   }

@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/push_journal.h"
+#include "pserver/checkpoint/server_log.h"
 
 #include <algorithm>
 #include <bit>
@@ -50,45 +50,44 @@ absl::string_view View(const grpc::Slice& slice) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PushJournal>> PushJournal::Open(
-    const PushJournalOptions& options, TableRegistry* registry,
+absl::StatusOr<std::unique_ptr<ServerLog>> ServerLog::Open(
+    const ServerLogOptions& options, TableRegistry* registry,
     PushLedger* ledger, const CutGate* gate, const Clock& clock) {
   if (!options.replay) {
     OARLOCK_RETURN_IF_ERROR(
         storage::FileSystem::Real()->RemoveTree(options.directory));
   }
-  auto journal =
-      absl::WrapUnique(new PushJournal(options, registry, ledger, gate));
-  storage::PushLogOptions log;
-  log.directory = options.directory;
+  auto log = absl::WrapUnique(new ServerLog(options, registry, ledger, gate));
+  storage::PushLogOptions push_log;
+  push_log.directory = options.directory;
   // What a trim leaves is at most a segment too much.
-  log.segment_bytes =
-      std::min(log.segment_bytes, options.bytes_max / kSegmentsPerLog);
-  log.sync_interval = options.sync_interval;
+  push_log.segment_bytes =
+      std::min(push_log.segment_bytes, options.bytes_max / kSegmentsPerLog);
+  push_log.sync_interval = options.sync_interval;
   const absl::Time start = clock.Now();
   OARLOCK_ASSIGN_OR_RETURN(
-      journal->log_,
-      storage::PushLog::Open(log, storage::FileSystem::Real(), clock,
+      log->log_,
+      storage::PushLog::Open(push_log, storage::FileSystem::Real(), clock,
                              [&](const storage::LogRecord& record) {
-                               return journal->Replay(record);
+                               return log->Replay(record);
                              }));
   if (options.replay) {
     for (TableEntry* entry : registry->Entries()) {
       entry->aggregator->EndReplay();
     }
-    journal->replay_time_ = clock.Now() - start;
+    log->replay_time_ = clock.Now() - start;
     spdlog::info("replayed {} pushes of the log in {:.2f} s",
-                 journal->replayed_pushes_,
-                 absl::ToDoubleSeconds(journal->replay_time_));
+                 log->replayed_pushes_,
+                 absl::ToDoubleSeconds(log->replay_time_));
   }
-  registry->SetObserver(journal.get());
-  return journal;
+  registry->SetObserver(log.get());
+  return log;
 }
 
-PushJournal::~PushJournal() { registry_->SetObserver(nullptr); }
+ServerLog::~ServerLog() { registry_->SetObserver(nullptr); }
 
-absl::Status PushJournal::AppendPush(JournalKind kind, v1::UpdateMode mode,
-                                     const grpc::ByteBuffer& request) {
+absl::Status ServerLog::AppendPush(ServerLogKind kind, v1::UpdateMode mode,
+                                   const grpc::ByteBuffer& request) {
   const bool cut_is_open = gate_->announced() > gate_->settled();
   if (log_->bytes() > 2 * bytes_max_ && !cut_is_open && !saving_ &&
       !cuts_wait_) {
@@ -115,12 +114,12 @@ absl::Status PushJournal::AppendPush(JournalKind kind, v1::UpdateMode mode,
   return log_->Append(static_cast<uint32_t>(kind), cut, views);
 }
 
-absl::Status PushJournal::Append(JournalKind kind, absl::string_view bytes) {
+absl::Status ServerLog::Append(ServerLogKind kind, absl::string_view bytes) {
   return log_->Append(static_cast<uint32_t>(kind), gate_->announced(),
                       {&bytes, 1});
 }
 
-absl::Status PushJournal::AppendEviction(const PartitionEviction& what) {
+absl::Status ServerLog::AppendEviction(const PartitionEviction& what) {
   const sparse_table::EvictionLimits& limits = what.limits;
   const Eviction eviction = {
       .table = what.table.value(),
@@ -133,25 +132,25 @@ absl::Status PushJournal::AppendEviction(const PartitionEviction& what) {
       .rows_low = limits.partition_rows_low};
   const absl::string_view bytes(reinterpret_cast<const char*>(&eviction),
                                 sizeof(eviction));
-  return log_->Append(static_cast<uint32_t>(JournalKind::kEvict),
+  return log_->Append(static_cast<uint32_t>(ServerLogKind::kEvict),
                       gate_->settled(), {&bytes, 1});
 }
 
-absl::Status PushJournal::OnCreate(const v1::TableConfig& config) {
+absl::Status ServerLog::OnCreate(const v1::TableConfig& config) {
   if (run_file_ != nullptr && config.mode() == v1::SYNC) {
     OARLOCK_RETURN_IF_ERROR(run_file_->Forbid("--mode sync"));
   }
-  return Append(JournalKind::kCreateTable, config.SerializeAsString());
+  return Append(ServerLogKind::kCreateTable, config.SerializeAsString());
 }
 
-absl::Status PushJournal::OnRoundMember(WorkerIndex worker,
-                                        Generation generation, bool joins) {
+absl::Status ServerLog::OnRoundMember(WorkerIndex worker, Generation generation,
+                                      bool joins) {
   const RoundMember member = {worker.value(), generation.value(), joins};
-  return Append(JournalKind::kRoundMember,
+  return Append(ServerLogKind::kRoundMember,
                 {reinterpret_cast<const char*>(&member), sizeof(member)});
 }
 
-absl::Status PushJournal::OnFrozen() {
+absl::Status ServerLog::OnFrozen() {
   saving_ = true;
   OARLOCK_RETURN_IF_ERROR(log_->Roll());
   std::string members;
@@ -159,10 +158,10 @@ absl::Status PushJournal::OnFrozen() {
     const RoundMember member = {worker.value(), generation.value(), 1};
     members.append(reinterpret_cast<const char*>(&member), sizeof(member));
   }
-  return Append(JournalKind::kRoundMembers, members);
+  return Append(ServerLogKind::kRoundMembers, members);
 }
 
-absl::Status PushJournal::OnPublished(uint64_t cut, uint64_t previous) {
+absl::Status ServerLog::OnPublished(uint64_t cut, uint64_t previous) {
   bool sync = false;
   for (const TableEntry* entry : registry_->Entries()) {
     sync = sync || entry->config.mode() == v1::SYNC;
@@ -170,19 +169,19 @@ absl::Status PushJournal::OnPublished(uint64_t cut, uint64_t previous) {
   return log_->Trim(sync ? previous : cut);
 }
 
-absl::Status PushJournal::Replay(const storage::LogRecord& record) {
+absl::Status ServerLog::Replay(const storage::LogRecord& record) {
   const auto malformed = [&](absl::string_view what) {
     return absl::DataLossError(absl::StrCat("a record of kind ", record.kind,
                                             " and ", record.bytes.size(),
                                             " bytes is ", what));
   };
   FaultPoint("restore.between_records");
-  switch (static_cast<JournalKind>(record.kind)) {
-    case JournalKind::kPushSparse:
-    case JournalKind::kPushDense:
+  switch (static_cast<ServerLogKind>(record.kind)) {
+    case ServerLogKind::kPushSparse:
+    case ServerLogKind::kPushDense:
       if (record.bytes.size() < kTimeBytes) return malformed("too short");
       return ReplayPush(record);
-    case JournalKind::kCreateTable: {
+    case ServerLogKind::kCreateTable: {
       v1::TableConfig config;
       if (!config.ParseFromArray(record.bytes.data(),
                                  static_cast<int>(record.bytes.size()))) {
@@ -194,8 +193,8 @@ absl::Status PushJournal::Replay(const storage::LogRecord& record) {
                  ? absl::OkStatus()
                  : created;
     }
-    case JournalKind::kRoundMember:
-    case JournalKind::kRoundMembers: {
+    case ServerLogKind::kRoundMember:
+    case ServerLogKind::kRoundMembers: {
       if (record.bytes.size() % sizeof(RoundMember) != 0) {
         return malformed("no member");
       }
@@ -204,7 +203,7 @@ absl::Status PushJournal::Replay(const storage::LogRecord& record) {
       }
       return absl::OkStatus();
     }
-    case JournalKind::kEvict:
+    case ServerLogKind::kEvict:
       if (record.bytes.size() != sizeof(Eviction)) {
         return malformed("no eviction");
       }
@@ -213,14 +212,14 @@ absl::Status PushJournal::Replay(const storage::LogRecord& record) {
   return malformed("of no kind that this release knows");
 }
 
-void PushJournal::ReplayMember(absl::string_view entry) {
+void ServerLog::ReplayMember(absl::string_view entry) {
   RoundMember member;
   std::memcpy(&member, entry.data(), sizeof(member));
   registry_->SetRoundMember(WorkerIndex(member.worker),
                             Generation(member.generation), member.joins != 0);
 }
 
-absl::Status PushJournal::ReplayEviction(const storage::LogRecord& record) {
+absl::Status ServerLog::ReplayEviction(const storage::LogRecord& record) {
   if (record.cut < gate_->settled()) return absl::OkStatus();
   Eviction eviction;
   std::memcpy(&eviction, record.bytes.data(), sizeof(eviction));
@@ -247,8 +246,8 @@ absl::Status PushJournal::ReplayEviction(const storage::LogRecord& record) {
 }
 
 template <typename PushView, typename Apply>
-absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
-                                   Apply apply) {
+absl::Status ServerLog::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
+                                 Apply apply) {
   OARLOCK_RETURN_IF_ERROR(push.status());
   const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
   // A round knows what it has; in async mode the record tells.
@@ -274,7 +273,7 @@ absl::Status PushJournal::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   return absl::OkStatus();
 }
 
-absl::Status PushJournal::ReplayPush(const storage::LogRecord& record) {
+absl::Status ServerLog::ReplayPush(const storage::LogRecord& record) {
   uint32_t time = 0;
   std::memcpy(&time, record.bytes.data(), kTimeBytes);
   registry_->clock().AdvanceTo(time);
@@ -282,7 +281,7 @@ absl::Status PushJournal::ReplayPush(const storage::LogRecord& record) {
   const grpc::Slice slice(record.bytes.data() + kTimeBytes,
                           record.bytes.size() - kTimeBytes);
   const grpc::ByteBuffer request(&slice, 1);
-  if (static_cast<JournalKind>(record.kind) == JournalKind::kPushSparse) {
+  if (static_cast<ServerLogKind>(record.kind) == ServerLogKind::kPushSparse) {
     return ReplayTo(record.cut, wire::DecodePushSparseRequest(request),
                     &Aggregator::PushSparse);
   }

@@ -1,8 +1,8 @@
 // What tests of the log of pushes share: a server's tables and its log, which
 // begin anew from a cut and the log alone, as after a crash.
 
-#ifndef OARLOCK_TESTS_PSERVER_CHECKPOINT_PUSH_JOURNAL_TESTING_H_
-#define OARLOCK_TESTS_PSERVER_CHECKPOINT_PUSH_JOURNAL_TESTING_H_
+#ifndef OARLOCK_TESTS_PSERVER_CHECKPOINT_SERVER_LOG_TESTING_H_
+#define OARLOCK_TESTS_PSERVER_CHECKPOINT_SERVER_LOG_TESTING_H_
 
 #include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "proto/v1/parameter.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
-#include "pserver/checkpoint/push_journal.h"
+#include "pserver/checkpoint/server_log.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/fencing/worker_fences.h"
 #include "pserver/table/table_registry.h"
@@ -62,7 +62,7 @@ class Life {
   void OpenCut(uint64_t cut) { gate_.Announce(cut); }
   void FreezeCut(uint64_t cut) {
     gate_.Freeze(cut, [] {});
-    EXPECT_TRUE(journal_->OnFrozen().ok());
+    EXPECT_TRUE(log_->OnFrozen().ok());
   }
 
   TableEntry& entry() { return **registry_.Find(TableId(1)); }
@@ -70,22 +70,22 @@ class Life {
   uint64_t rounds() { return entry().aggregator->CompleteRounds(); }
   TableRegistry& registry() { return registry_; }
   CutGate& gate() { return gate_; }
-  PushJournal& journal() { return *journal_; }
+  ServerLog& log() { return *log_; }
   PushResponses& responses() { return responses_; }
 
  private:
-  // What a ledger says of a log: push_journal_ledger_test.
+  // What a ledger says of a log: server_log_ledger_test.
   WorkerFences fences_{/*num_workers=*/8};
   PushLedger ledger_{&fences_};
   const FakeClock clock_;
   TableRegistry registry_;
   CutGate gate_;
   PushResponses responses_;
-  std::unique_ptr<PushJournal> journal_;
+  std::unique_ptr<ServerLog> log_;
 };
 
 struct SeenRecord {
-  JournalKind kind;
+  ServerLogKind kind;
   uint64_t cut = 0;
   size_t bytes = 0;
 };
@@ -94,7 +94,7 @@ std::vector<SeenRecord> RecordsOf(const std::string& directory);
 
 SparseGradients Gradients(uint64_t seed);
 
-class PushJournalTest : public testing::Test {
+class ServerLogTest : public testing::Test {
  protected:
   // The log's.
   const std::string& directory() const { return directory_; }
@@ -106,4 +106,4 @@ class PushJournalTest : public testing::Test {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_TESTS_PSERVER_CHECKPOINT_PUSH_JOURNAL_TESTING_H_
+#endif  // OARLOCK_TESTS_PSERVER_CHECKPOINT_SERVER_LOG_TESTING_H_

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/pserver/checkpoint/push_journal_testing.h"
+#include "tests/pserver/checkpoint/server_log_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
 namespace oarlock::pserver {
@@ -23,7 +23,7 @@ Life::From SyncFrom(uint64_t cut, uint64_t rounds) {
 }
 
 // Two workers; SYNC with the reduction SUM.
-class SyncJournalTest : public PushJournalTest {
+class SyncServerLogTest : public ServerLogTest {
  protected:
   static uint64_t SeedOf(uint32_t worker, uint64_t round) {
     return 100 * worker + round;
@@ -60,7 +60,7 @@ class SyncJournalTest : public PushJournalTest {
   std::optional<Life> life_;
 };
 
-TEST_F(SyncJournalTest, RoundsAreReplayedWithTheirBits) {
+TEST_F(SyncServerLogTest, RoundsAreReplayedWithTheirBits) {
   Begin();
   for (uint64_t round = 1; round <= 6; ++round) FinishRound(round);
   Contribute(0, 7);
@@ -73,12 +73,12 @@ TEST_F(SyncJournalTest, RoundsAreReplayedWithTheirBits) {
   EXPECT_EQ(life_->rows(), RowsAfter(1, 7));
 }
 
-TEST_F(SyncJournalTest, TheLogIsTrimmedOneCutLate) {
+TEST_F(SyncServerLogTest, TheLogIsTrimmedOneCutLate) {
   Begin();
   for (uint64_t round = 1; round <= 2; ++round) FinishRound(round);
   life_->OpenCut(1);
   life_->FreezeCut(1);
-  ASSERT_TRUE(life_->journal().OnPublished(1, 0).ok());
+  ASSERT_TRUE(life_->log().OnPublished(1, 0).ok());
   FinishRound(3);
   EXPECT_EQ(RecordsOf(directory()).front().cut, 0u)
       << "a round behind cut 1 may have contributions from before it opened";
@@ -86,7 +86,7 @@ TEST_F(SyncJournalTest, TheLogIsTrimmedOneCutLate) {
   Contribute(0, 4);
   life_->OpenCut(2);
   life_->FreezeCut(2);
-  ASSERT_TRUE(life_->journal().OnPublished(2, 1).ok());
+  ASSERT_TRUE(life_->log().OnPublished(2, 1).ok());
   for (const SeenRecord& record : RecordsOf(directory())) {
     EXPECT_GE(record.cut, 1u);
   }
@@ -98,7 +98,7 @@ TEST_F(SyncJournalTest, TheLogIsTrimmedOneCutLate) {
   EXPECT_EQ(life_->rows(), RowsAfter(4, 5));
 }
 
-TEST_F(SyncJournalTest, MembersLieInOneRecordBehindEachCut) {
+TEST_F(SyncServerLogTest, MembersLieInOneRecordBehindEachCut) {
   Begin();
   FinishRound(1);
   life_->OpenCut(1);
@@ -106,16 +106,16 @@ TEST_F(SyncJournalTest, MembersLieInOneRecordBehindEachCut) {
   FinishRound(2);
   life_->OpenCut(2);
   life_->FreezeCut(2);
-  ASSERT_TRUE(life_->journal().OnPublished(2, 1).ok());
+  ASSERT_TRUE(life_->log().OnPublished(2, 1).ok());
   Contribute(0, 3);
   const std::vector<SeenRecord> records = RecordsOf(directory());
   // The segment of cut 1, whose beginning knows both; a record for each of
   // them would let a contribution in between complete its round.
-  ASSERT_EQ(records.front().kind, JournalKind::kRoundMembers);
+  ASSERT_EQ(records.front().kind, ServerLogKind::kRoundMembers);
   EXPECT_EQ(records.front().bytes, 2 * kMemberBytes);
   EXPECT_EQ(std::count_if(records.begin(), records.end(),
                           [](const SeenRecord& record) {
-                            return record.kind == JournalKind::kRoundMember;
+                            return record.kind == ServerLogKind::kRoundMember;
                           }),
             0);
   life_.emplace(directory(), SyncFrom(2, 2));

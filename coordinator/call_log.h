@@ -1,18 +1,18 @@
 // Where the coordinator writes down what it is about to do.
 
-#ifndef OARLOCK_COORDINATOR_COORDINATOR_JOURNAL_H_
-#define OARLOCK_COORDINATOR_COORDINATOR_JOURNAL_H_
+#ifndef OARLOCK_COORDINATOR_CALL_LOG_H_
+#define OARLOCK_COORDINATOR_CALL_LOG_H_
 
 #include "absl/status/status.h"
 #include "proto/state/coordinator_state.pb.h"
 
 namespace oarlock::coordinator {
 
-// After an error what was to be written is not in the journal:
+// After an error what was to be written is not in the log:
 // ResourceExhausted when it may be written later, anything else for good.
-class CoordinatorJournal {
+class CallLog {
  public:
-  virtual ~CoordinatorJournal() = default;
+  virtual ~CallLog() = default;
 
   // Both under the coordinator's lock, in the order in which things are done;
   // neither waits for the disk.
@@ -35,4 +35,4 @@ class CoordinatorJournal {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_COORDINATOR_JOURNAL_H_
+#endif  // OARLOCK_COORDINATOR_CALL_LOG_H_

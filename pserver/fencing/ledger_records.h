@@ -1,8 +1,8 @@
 // Which of a worker's pushes one server has applied, in examples: what tells,
 // when the worker is dead, whose gradients are where.
 
-#ifndef OARLOCK_PSERVER_FENCING_PUSH_HISTORY_H_
-#define OARLOCK_PSERVER_FENCING_PUSH_HISTORY_H_
+#ifndef OARLOCK_PSERVER_FENCING_LEDGER_RECORDS_H_
+#define OARLOCK_PSERVER_FENCING_LEDGER_RECORDS_H_
 
 #include <array>
 #include <cstddef>
@@ -36,7 +36,7 @@ struct PushPart {
 // (base/push_window.h), so only its examples are kept, as a set. Costs
 // 6 KiB, the intervals of 64 pushes, and 48 bytes for each run of examples that
 // the worker has had. Not thread-safe.
-class PushHistory {
+class LedgerRecords {
  public:
   // Sequences that have a record.
   static constexpr uint64_t kNumRecords = PushWindows::kWindowSequences;
@@ -96,4 +96,4 @@ class PushHistory {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_PSERVER_FENCING_PUSH_HISTORY_H_
+#endif  // OARLOCK_PSERVER_FENCING_LEDGER_RECORDS_H_

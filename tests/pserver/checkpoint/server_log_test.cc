@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/push_journal.h"
+#include "pserver/checkpoint/server_log.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include "pserver/table/table_registry.h"
 #include "storage/file_system.h"
 #include "storage/push_log.h"
-#include "tests/pserver/checkpoint/push_journal_testing.h"
+#include "tests/pserver/checkpoint/server_log_testing.h"
 #include "tests/pserver/service/push_testing.h"
 
 namespace oarlock::pserver {
@@ -27,7 +27,7 @@ Life::From AsyncFrom(uint64_t cut) {
   return {.cut = cut, .rounds = 0, .table = SparseConfig(kDim, kRate)};
 }
 
-TEST_F(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
+TEST_F(ServerLogTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
   v1::TableConfig config = DenseConfig(/*size=*/2, /*block_size=*/2, -1);
   config.mutable_dense()->set_quorum(1);
   constexpr int kPushes = 2 * 2 * QuorumTimeout::kQuorumsFirst + 1;
@@ -39,10 +39,10 @@ TEST_F(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
       request.set_table(config.id());
       request.add_blocks(0);
       for (int i = 0; i < 2; ++i) request.add_values(1);
-      ASSERT_TRUE(
-          life.journal()
-              .AppendPush(JournalKind::kPushDense, v1::ASYNC, BufferOf(request))
-              .ok());
+      ASSERT_TRUE(life.log()
+                      .AppendPush(ServerLogKind::kPushDense, v1::ASYNC,
+                                  BufferOf(request))
+                      .ok());
     }
   }
   Life life(directory(), {.table = config});
@@ -54,7 +54,7 @@ TEST_F(PushJournalTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
             QuorumTimeout::kHoldFirst);
 }
 
-TEST_F(PushJournalTest,
+TEST_F(ServerLogTest,
        PushesAreRefusedBeyondTwiceTheLimitUnlessThatKeepsOneFromBeingMade) {
   Life life(directory(), AsyncFrom(0));
   uint64_t sequence = 0;
@@ -62,11 +62,11 @@ TEST_F(PushJournalTest,
     ++sequence;
     return life.Push(PushHeader(0, 1, sequence), Gradients(sequence));
   };
-  while (!life.journal().over_limit()) {
-    ASSERT_LE(life.journal().bytes(), kBytesMax);
+  while (!life.log().over_limit()) {
+    ASSERT_LE(life.log().bytes(), kBytesMax);
     ASSERT_TRUE(push().ok());
   }
-  EXPECT_GT(life.journal().bytes(), kBytesMax) << "a checkpoint is due";
+  EXPECT_GT(life.log().bytes(), kBytesMax) << "a checkpoint is due";
   absl::Status status;
   SparseGradients before;
   while (status.ok()) {
@@ -75,8 +75,8 @@ TEST_F(PushJournalTest,
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), std::to_string(kBytesMax)));
-  EXPECT_GT(life.journal().bytes(), 2 * kBytesMax);
-  EXPECT_LT(life.journal().bytes(), 2 * kBytesMax + 2000);
+  EXPECT_GT(life.log().bytes(), 2 * kBytesMax);
+  EXPECT_LT(life.log().bytes(), 2 * kBytesMax + 2000);
   EXPECT_EQ(life.rows(), before);
 
   life.OpenCut(1);
@@ -86,9 +86,9 @@ TEST_F(PushJournalTest,
   EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted);
 
   // What keeps cuts from being opened is worked off with pushes.
-  life.journal().SetCutsWait(true);
+  life.log().SetCutsWait(true);
   EXPECT_TRUE(push().ok());
-  life.journal().SetCutsWait(false);
+  life.log().SetCutsWait(false);
   EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted);
 
   life.OpenCut(2);
@@ -96,18 +96,18 @@ TEST_F(PushJournalTest,
   life.FreezeCut(2);
   EXPECT_TRUE(push().ok()) << "room is being made; nobody waits for that";
   // The disk was full.
-  life.journal().OnCutOver();
+  life.log().OnCutOver();
   EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted);
 
   life.OpenCut(3);
   life.FreezeCut(3);
-  ASSERT_TRUE(life.journal().OnPublished(3, 0).ok());
-  life.journal().OnCutOver();
-  EXPECT_FALSE(life.journal().over_limit());
+  ASSERT_TRUE(life.log().OnPublished(3, 0).ok());
+  life.log().OnCutOver();
+  EXPECT_FALSE(life.log().over_limit());
   EXPECT_TRUE(push().ok());
 }
 
-TEST_F(PushJournalTest, WhatWasWrittenIsAppliedAgainOnce) {
+TEST_F(ServerLogTest, WhatWasWrittenIsAppliedAgainOnce) {
   SgdModel model(kRate);
   std::vector<float> block;
   {
@@ -127,8 +127,8 @@ TEST_F(PushJournalTest, WhatWasWrittenIsAppliedAgainOnce) {
     dense.set_num_steps(1);
     for (int i = 0; i < 5; ++i) dense.add_values(i + .25f);
     ASSERT_TRUE(
-        life.journal()
-            .AppendPush(JournalKind::kPushDense, v1::ASYNC, BufferOf(dense))
+        life.log()
+            .AppendPush(ServerLogKind::kPushDense, v1::ASYNC, BufferOf(dense))
             .ok());
   }
   Life again(directory(), Life::From());
@@ -145,7 +145,7 @@ TEST_F(PushJournalTest, WhatWasWrittenIsAppliedAgainOnce) {
   EXPECT_EQ(again.rows(), model.rows());
 }
 
-TEST_F(PushJournalTest, EvictionsAreDoneAgainWhereTheyWereDone) {
+TEST_F(ServerLogTest, EvictionsAreDoneAgainWhereTheyWereDone) {
   SparseGradients rows;
   {
     Life life(directory(), Life::From());
@@ -160,7 +160,7 @@ TEST_F(PushJournalTest, EvictionsAreDoneAgainWhereTheyWereDone) {
       for (uint32_t p = 0; p < 1u << kTestPartitionBits; ++p) {
         const PartitionEviction what = {TableId(1), PartitionIndex(p), limits,
                                         static_cast<uint32_t>(sequence)};
-        ASSERT_TRUE(life.journal().AppendEviction(what).ok());
+        ASSERT_TRUE(life.log().AppendEviction(what).ok());
         const auto evicted =
             life.entry().sparse->Evict(what.partition, limits, what.time);
         ASSERT_TRUE(evicted.ok());
@@ -174,7 +174,7 @@ TEST_F(PushJournalTest, EvictionsAreDoneAgainWhereTheyWereDone) {
   EXPECT_EQ(Life(directory(), Life::From()).rows(), rows);
 }
 
-TEST_F(PushJournalTest, RecordsBeforeTheCutAreSkippedInAsyncMode) {
+TEST_F(ServerLogTest, RecordsBeforeTheCutAreSkippedInAsyncMode) {
   SgdModel all(kRate), after(kRate);
   {
     Life life(directory(), AsyncFrom(0));
@@ -193,7 +193,7 @@ TEST_F(PushJournalTest, RecordsBeforeTheCutAreSkippedInAsyncMode) {
   EXPECT_EQ(Life(directory(), AsyncFrom(3)).rows(), after.rows());
 }
 
-TEST_F(PushJournalTest, APublishedCutTakesWhatLiesBeforeIt) {
+TEST_F(ServerLogTest, APublishedCutTakesWhatLiesBeforeIt) {
   SgdModel after(kRate);
   {
     Life life(directory(), AsyncFrom(0));
@@ -206,7 +206,7 @@ TEST_F(PushJournalTest, APublishedCutTakesWhatLiesBeforeIt) {
           life.Push(PushHeader(0, 1, sequence), Gradients(sequence)).ok());
       if (sequence >= 12) after.Apply(Gradients(sequence));
     }
-    ASSERT_TRUE(life.journal().OnPublished(3, 0).ok());
+    ASSERT_TRUE(life.log().OnPublished(3, 0).ok());
   }
   const std::vector<SeenRecord> left = RecordsOf(directory());
   EXPECT_TRUE(std::all_of(left.begin(), left.end(),
@@ -215,7 +215,7 @@ TEST_F(PushJournalTest, APublishedCutTakesWhatLiesBeforeIt) {
   EXPECT_EQ(Life(directory(), AsyncFrom(3)).rows(), after.rows());
 }
 
-TEST_F(PushJournalTest, ALogThatIsNotWantedIsDropped) {
+TEST_F(ServerLogTest, ALogThatIsNotWantedIsDropped) {
   {
     Life life(directory(), AsyncFrom(0));
     ASSERT_TRUE(life.Push(PushHeader(0, 1, 1), Gradients(1)).ok());
@@ -226,7 +226,7 @@ TEST_F(PushJournalTest, ALogThatIsNotWantedIsDropped) {
   EXPECT_TRUE(RecordsOf(directory()).empty());
 }
 
-TEST_F(PushJournalTest, ARecordOfAnotherReleaseIsDataLoss) {
+TEST_F(ServerLogTest, ARecordOfAnotherReleaseIsDataLoss) {
   const FakeClock clock;
   {
     auto log = storage::PushLog::Open(
@@ -242,8 +242,8 @@ TEST_F(PushJournalTest, ARecordOfAnotherReleaseIsDataLoss) {
                          clock);
   CutGate gate;
   const absl::Status status =
-      PushJournal::Open({.directory = directory(), .replay = true}, &registry,
-                        &ledger, &gate, clock)
+      ServerLog::Open({.directory = directory(), .replay = true}, &registry,
+                      &ledger, &gate, clock)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "kind 99")) << status;

@@ -1,4 +1,4 @@
-#include "coordinator/call_recorder.h"
+#include "coordinator/call_logger.h"
 
 #include <string>
 
@@ -8,26 +8,26 @@
 
 namespace oarlock::coordinator {
 
-absl::StatusOr<absl::Time> CallRecorder::Begin(
+absl::StatusOr<absl::Time> CallLogger::Begin(
     absl::FunctionRef<void(v1::CoordinatorCall*)> describe) {
   if (again_at_.has_value()) return *again_at_;
   const absl::Time now = clock_.Now();
-  if (journal_ == nullptr) return now;
+  if (log_ == nullptr) return now;
   v1::CoordinatorCall call;
   call.set_unix_ns(ToRecorded(now));
   describe(&call);
-  const absl::Status written = journal_->Append(call);
+  const absl::Status written = log_->Append(call);
   Note(written);
   if (!written.ok()) return written;
   return FromRecorded(call.unix_ns());
 }
 
-void CallRecorder::SetJournal(CoordinatorJournal* journal) {
-  OARLOCK_CHECK(journal_ == nullptr);
-  journal_ = journal;
+void CallLogger::SetLog(CallLog* log) {
+  OARLOCK_CHECK(log_ == nullptr);
+  log_ = log;
 }
 
-void CallRecorder::Note(const absl::Status& status) {
+void CallLogger::Note(const absl::Status& status) {
   if (!status.ok() && !failure_told_) {
     spdlog::error("the coordinator cannot write down what it does: {}",
                   std::string(status.message()));

@@ -1,8 +1,8 @@
 // When the coordinator does what it is asked, and that it is written down
 // before.
 
-#ifndef OARLOCK_COORDINATOR_CALL_RECORDER_H_
-#define OARLOCK_COORDINATOR_CALL_RECORDER_H_
+#ifndef OARLOCK_COORDINATOR_CALL_LOGGER_H_
+#define OARLOCK_COORDINATOR_CALL_LOGGER_H_
 
 #include <optional>
 
@@ -11,21 +11,21 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "coordinator/coordinator_journal.h"
+#include "coordinator/call_log.h"
 #include "proto/state/coordinator_state.pb.h"
 
 namespace oarlock::coordinator {
 
-// Without a journal nothing is written. Not thread-safe: the coordinator guards
+// Without a log nothing is written. Not thread-safe: the coordinator guards
 // it.
-class CallRecorder {
+class CallLogger {
  public:
   // `clock` must outlive this.
-  explicit CallRecorder(const Clock& clock) : clock_(clock) {}
+  explicit CallLogger(const Clock& clock) : clock_(clock) {}
 
   // A call is about to be done: writes down what `describe` says of it, and
   // returns when it is done: now, or, when it is done again, as it was said.
-  // Fails as the journal does; the call is not to be done then.
+  // Fails as the log does; the call is not to be done then.
   absl::StatusOr<absl::Time> Begin(
       absl::FunctionRef<void(v1::CoordinatorCall*)> describe);
 
@@ -35,17 +35,17 @@ class CallRecorder {
   void EndAgain() { again_at_.reset(); }
 
   // Null: nothing is written down.
-  CoordinatorJournal* journal() const { return journal_; }
-  // Calls from now on go to `journal`, which outlives this. REQUIRES: it has
-  // the state so far; there is no journal yet.
-  void SetJournal(CoordinatorJournal* journal);
-  // How the journal has taken the last call or state: a failure is logged, once
+  CallLog* log() const { return log_; }
+  // Calls from now on go to `log`, which outlives this. REQUIRES: it has
+  // the state so far; there is no log yet.
+  void SetLog(CallLog* log);
+  // How the log has taken the last call or state: a failure is logged, once
   // until it takes something again.
   void Note(const absl::Status& status);
 
  private:
   const Clock& clock_;
-  CoordinatorJournal* journal_ = nullptr;
+  CallLog* log_ = nullptr;
   // Of the call that is done again.
   std::optional<absl::Time> again_at_;
   bool failure_told_ = false;
@@ -53,4 +53,4 @@ class CallRecorder {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_CALL_RECORDER_H_
+#endif  // OARLOCK_COORDINATOR_CALL_LOGGER_H_

@@ -1,4 +1,4 @@
-#include "pserver/fencing/push_history.h"
+#include "pserver/fencing/ledger_records.h"
 
 #include <gtest/gtest.h>
 
@@ -16,26 +16,26 @@
 namespace oarlock::pserver {
 namespace {
 
-using Outcome = PushHistory::Outcome;
+using Outcome = LedgerRecords::Outcome;
 
-v1::WorkerLedger Describe(const PushHistory& history) {
+v1::WorkerLedger Describe(const LedgerRecords& records) {
   v1::WorkerLedger ledger;
-  history.Describe(&ledger);
+  records.Describe(&ledger);
   return ledger;
 }
 
-TEST(PushHistoryTest, TellsWhichPartsOfAPushAreApplied) {
-  PushHistory history;
+TEST(LedgerRecordsTest, TellsWhichPartsOfAPushAreApplied) {
+  LedgerRecords records;
   PushPart part = PartOf({.sequence = 7, .part_index = 3, .part_count = 5});
   part.cut = 2;
   *part.examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 100, 200);
   *part.dense_examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 0, 200);
-  history.Add(part, Outcome::kApplied);
+  records.Add(part, Outcome::kApplied);
   part.part_index = 1;
-  history.Add(part, Outcome::kApplied);
-  history.Add(part, Outcome::kApplied);  // It came again.
+  records.Add(part, Outcome::kApplied);
+  records.Add(part, Outcome::kApplied);  // It came again.
 
-  const v1::WorkerLedger ledger = Describe(history);
+  const v1::WorkerLedger ledger = Describe(records);
   EXPECT_EQ(ledger.highest(), 7u);
   EXPECT_TRUE(ledger.settled_examples().empty());
   ASSERT_EQ(ledger.pushes_size(), 1);
@@ -46,24 +46,24 @@ TEST(PushHistoryTest, TellsWhichPartsOfAPushAreApplied) {
             "part_count: 5 parts: 1 parts: 3");
 }
 
-TEST(PushHistoryTest, APartialPushIsThereWithoutThePart) {
-  PushHistory history;
-  history.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kPartial);
-  EXPECT_EQ(Describe(history).pushes(0).ShortDebugString(),
+TEST(LedgerRecordsTest, APartialPushIsThereWithoutThePart) {
+  LedgerRecords records;
+  records.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kPartial);
+  EXPECT_EQ(Describe(records).pushes(0).ShortDebugString(),
             "sequence: 1 part_count: 2");
-  history.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kApplied);
-  EXPECT_EQ(Describe(history).pushes(0).ShortDebugString(),
+  records.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kApplied);
+  EXPECT_EQ(Describe(records).pushes(0).ShortDebugString(),
             "sequence: 1 part_count: 2 parts: 0");
 }
 
-TEST(PushHistoryTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
-  PushHistory history;
+TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
+  LedgerRecords records;
   for (uint64_t sequence = 1; sequence <= 66; ++sequence) {
     PushPart part = PartOf({.sequence = sequence});
     *part.examples.Add() = IntervalOf({}, sequence * 10, sequence * 10 + 10);
-    history.Add(part, Outcome::kApplied);
+    records.Add(part, Outcome::kApplied);
   }
-  const v1::WorkerLedger ledger = Describe(history);
+  const v1::WorkerLedger ledger = Describe(records);
   ASSERT_EQ(ledger.pushes_size(), 64);
   EXPECT_EQ(ledger.pushes(0).sequence(), 3u);
   EXPECT_EQ(ledger.pushes(63).sequence(), 66u);
@@ -73,7 +73,7 @@ TEST(PushHistoryTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
 }
 
 // Keeps every message that was ever added.
-class ModelHistory {
+class ModelRecords {
  public:
   void Add(const PushPart& part, Outcome outcome) {
     const uint64_t sequence = part.sequence.value();
@@ -136,12 +136,12 @@ PushPart RandomPart(uint64_t sequence, RandomSequence* random) {
   return part;
 }
 
-TEST(PushHistoryTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
+TEST(LedgerRecordsTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     RandomSequence random(seed);
-    PushHistory history;
-    ModelHistory model;
+    LedgerRecords records;
+    ModelRecords model;
     std::map<uint64_t, PushPart> sent;
     uint64_t newest = 0;
     for (int step = 0; step < 2000; ++step) {
@@ -166,12 +166,12 @@ TEST(PushHistoryTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
       push->second.part_index = random.Below(6);
       const Outcome outcome =
           random.Below(10) == 0 ? Outcome::kPartial : Outcome::kApplied;
-      history.Add(push->second, outcome);
+      records.Add(push->second, outcome);
       model.Add(push->second, outcome);
-      if (step % 200 == 0) model.Check(Describe(history));
+      if (step % 200 == 0) model.Check(Describe(records));
       if (testing::Test::HasFatalFailure()) return;
     }
-    model.Check(Describe(history));
+    model.Check(Describe(records));
   }
 }
 
