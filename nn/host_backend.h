@@ -35,18 +35,19 @@ class HostBackend : public MathBackend {
   void Fill(size_t size, float value, float* y) override {
     std::fill_n(y, size, value);
   }
-  void GatherRows(const KeptRows& kept, const float* fresh, float* slots,
+  void GatherRows(const CachedRows& cached, const float* missed, float* slots,
                   float* rows) override {
-    for (size_t r = 0; r < kept.num_rows; ++r) {
-      const uint32_t number = kept.fresh_of_row[r];
-      const uint32_t slot = kept.slot_of_row[r];
-      float* const kept_row =
-          slot == KeptRows::kNone ? nullptr : slots + slot * kept.row_dim;
-      const float* const from =
-          number == KeptRows::kNone ? kept_row : fresh + number * kept.row_dim;
-      std::copy_n(from, kept.row_dim, rows + r * kept.row_dim);
-      if (kept_row != nullptr && from != kept_row) {
-        std::copy_n(from, kept.row_dim, kept_row);
+    for (size_t r = 0; r < cached.num_rows; ++r) {
+      const uint32_t number = cached.miss_of_row[r];
+      const uint32_t slot = cached.slot_of_row[r];
+      float* const cached_row =
+          slot == CachedRows::kNone ? nullptr : slots + slot * cached.row_dim;
+      const float* const from = number == CachedRows::kNone
+                                    ? cached_row
+                                    : missed + number * cached.row_dim;
+      std::copy_n(from, cached.row_dim, rows + r * cached.row_dim);
+      if (cached_row != nullptr && from != cached_row) {
+        std::copy_n(from, cached.row_dim, cached_row);
       }
     }
   }

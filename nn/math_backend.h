@@ -66,16 +66,17 @@ struct RowBags {
   }
 };
 
-// The rows of a batch when some are kept from batches before: row r is number
-// fresh_of_row[r] of the fresh ones, or that of slot slot_of_row[r].
-struct KeptRows {
+// The rows of a batch when some are cached from batches before: row r is number
+// miss_of_row[r] of the missed ones, or that of slot slot_of_row[r].
+struct CachedRows {
   static constexpr uint32_t kNone = ~uint32_t{0};
 
   size_t num_rows = 0;
   size_t row_dim = 0;
-  // [num_rows] each. A row that is not fresh (kNone) has a slot; one that is,
-  // and has a slot, is kept there from now on. No two rows have the same slot.
-  const uint32_t* fresh_of_row = nullptr;
+  // [num_rows] each. A row that is not missed (kNone) has a slot; one that is,
+  // and has a slot, is cached there from now on. No two rows have the same
+  // slot.
+  const uint32_t* miss_of_row = nullptr;
   const uint32_t* slot_of_row = nullptr;
 };
 
@@ -205,9 +206,9 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   virtual void SumBagsBackward(const RowBags& bags, const float* dout,
                                float* drows) = 0;
 
-  // Writes the batch's rows to `rows` [num_rows, row_dim], of the fresh ones
+  // Writes the batch's rows to `rows` [num_rows, row_dim], of the missed ones
   // and of `slots`, both of row_dim floats a row.
-  virtual void GatherRows(const KeptRows& kept, const float* fresh,
+  virtual void GatherRows(const CachedRows& cached, const float* missed,
                           float* slots, float* rows) = 0;
 
   // Second-order part of a factorization machine (Rendle, 2010, Lemma 3.1):

@@ -13,8 +13,8 @@ namespace oarlock::nn {
 
 // The rows that a batch needs of one sparse input.
 struct SparseInput {
-  // [num_rows, row_dim]: each distinct key's row once. With kept rows only the
-  // fresh ones of them, [num_fresh, row_dim].
+  // [num_rows, row_dim]: each distinct key's row once. With cached rows only
+  // the missed ones, [num_missed, row_dim].
   const float* rows = nullptr;
   size_t num_rows = 0;
   // For each key of the input's slots, in the batch's order (see
@@ -26,11 +26,11 @@ struct SparseInput {
   // As Batch::weights; empty: 1 for all. In host memory.
   absl::Span<const float> weights;
 
-  // Of an executor that keeps rows from batch to batch, in `num_slots` slots:
-  // as KeptRows in math_backend.h, [num_rows] each. num_slots 0: keeps none.
+  // Of an executor that caches rows from batch to batch, in `num_slots` slots:
+  // as CachedRows in math_backend.h, [num_rows] each. num_slots 0: caches none.
   size_t num_slots = 0;
-  size_t num_fresh = 0;
-  absl::Span<const uint32_t> fresh_of_row;
+  size_t num_missed = 0;
+  absl::Span<const uint32_t> miss_of_row;
   absl::Span<const uint32_t> slot_of_row;
 };
 

@@ -29,7 +29,7 @@ enum SparseCopy : size_t {
   kRows,
   kRowOfKey,
   kOffsets,
-  kFreshOfRow,
+  kMissOfRow,
   kSlotOfRow,
   kCopiesPerSparseInput
 };
@@ -180,7 +180,7 @@ void Workspace::MapSparse(const StepInput& input) {
     const SparseInput& from = input.sparse[i];
     const size_t copy = kFirstSparse + kCopiesPerSparseInput * i;
     const size_t num_given =
-        from.num_slots > 0 ? from.num_fresh : from.num_rows;
+        from.num_slots > 0 ? from.num_missed : from.num_rows;
     SparseInput& to = step_.sparse[i];
     to.rows = static_cast<const float*>(
         Map(from.rows, num_given * network_.row_dims()[i] * sizeof(float),
@@ -188,28 +188,28 @@ void Workspace::MapSparse(const StepInput& input) {
     to.row_of_key = map_indices(from.row_of_key, copy + kRowOfKey);
     to.offsets = map_indices(from.offsets, copy + kOffsets);
     if (from.num_slots == 0) continue;
-    to.fresh_of_row = map_indices(from.fresh_of_row, copy + kFreshOfRow);
+    to.miss_of_row = map_indices(from.miss_of_row, copy + kMissOfRow);
     to.slot_of_row = map_indices(from.slot_of_row, copy + kSlotOfRow);
-    to.rows = MapKeptRows(i, to);
+    to.rows = MapCachedRows(i, to);
   }
 }
 
-const float* Workspace::MapKeptRows(size_t index, const SparseInput& kept) {
-  OARLOCK_CHECK(kept.fresh_of_row.size() == kept.num_rows &&
-                kept.slot_of_row.size() == kept.num_rows);
+const float* Workspace::MapCachedRows(size_t index, const SparseInput& cached) {
+  OARLOCK_CHECK(cached.miss_of_row.size() == cached.num_rows &&
+                cached.slot_of_row.size() == cached.num_rows);
   const size_t row_dim = network_.row_dims()[index];
-  // Not to grow later: what is kept would be lost.
-  const size_t slot_bytes = kept.num_slots * row_dim * sizeof(float);
+  // Not to grow later: what is cached would be lost.
+  const size_t slot_bytes = cached.num_slots * row_dim * sizeof(float);
   OARLOCK_CHECK(slots_[index].num_bytes() == 0 ||
                 slots_[index].num_bytes() == slot_bytes);
   slots_[index].Reserve(math_.get(), slot_bytes);
   gathered_rows_[index].Reserve(math_.get(),
-                                kept.num_rows * row_dim * sizeof(float));
-  math_->GatherRows({.num_rows = kept.num_rows,
+                                cached.num_rows * row_dim * sizeof(float));
+  math_->GatherRows({.num_rows = cached.num_rows,
                      .row_dim = row_dim,
-                     .fresh_of_row = kept.fresh_of_row.data(),
-                     .slot_of_row = kept.slot_of_row.data()},
-                    kept.rows, slots_[index].floats(),
+                     .miss_of_row = cached.miss_of_row.data(),
+                     .slot_of_row = cached.slot_of_row.data()},
+                    cached.rows, slots_[index].floats(),
                     gathered_rows_[index].floats());
   return gathered_rows_[index].floats();
 }

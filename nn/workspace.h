@@ -53,9 +53,9 @@ class Workspace {
   void MapInput(const StepInput& input);
   const void* Map(const void* host, size_t num_bytes, BackendArray* copy);
   void MapSparse(const StepInput& input);
-  // All rows of sparse input `index`, whose arrays of indices `kept` has in the
-  // backend's memory.
-  const float* MapKeptRows(size_t index, const SparseInput& kept);
+  // All rows of sparse input `index`, whose arrays of indices `cached` has in
+  // the backend's memory.
+  const float* MapCachedRows(size_t index, const SparseInput& cached);
   // Queue what Forward and Backward do, and the copies of what comes of it.
   void QueueForward(const StepInput& input, StepOutput* output);
   // Returns where those gradients begin of which final_from is still to be
@@ -96,8 +96,8 @@ class Workspace {
   // labels, dense, parameters, images, statistics, then five for each sparse
   // input.
   std::vector<BackendArray> copies_;
-  // Of each sparse input: the rows that are kept from batch to batch, and those
-  // of the batch, gathered.
+  // Of each sparse input: the rows that are cached from batch to batch, and
+  // those of the batch, gathered.
   std::vector<BackendArray> slots_;
   std::vector<BackendArray> gathered_rows_;
   BackendArray parameter_gradients_;

@@ -128,11 +128,11 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
     bag_gradients_.Add(bags, dout, drows);
   }
 
-  void GatherRows(const KeptRows& kept, const float* fresh, float* slots,
+  void GatherRows(const CachedRows& cached, const float* missed, float* slots,
                   float* rows) override {
     device->Run(ForEach<GatherRowsBody>{
-        {kept.num_rows * kept.row_dim, kept.row_dim, kept.fresh_of_row,
-         kept.slot_of_row, fresh, slots, rows}});
+        {cached.num_rows * cached.row_dim, cached.row_dim, cached.miss_of_row,
+         cached.slot_of_row, missed, slots, rows}});
   }
 
   void FmSecondOrder(const FmShape& shape, const float* v, float* sums,

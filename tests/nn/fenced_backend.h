@@ -111,15 +111,15 @@ class FencedBackend : public HostInteractions {
     Own(drows, sizeof(float));
     math_->SumBagsBackward(Fenced(bags), Floats(dout, OutSize(bags)), drows);
   }
-  void GatherRows(const KeptRows& kept, const float* fresh, float* slots,
+  void GatherRows(const CachedRows& cached, const float* missed, float* slots,
                   float* rows) override {
-    if (kept.num_rows > 0) {
-      Own(kept.fresh_of_row, kept.num_rows * sizeof(uint32_t));
-      Own(kept.slot_of_row, kept.num_rows * sizeof(uint32_t));
+    if (cached.num_rows > 0) {
+      Own(cached.miss_of_row, cached.num_rows * sizeof(uint32_t));
+      Own(cached.slot_of_row, cached.num_rows * sizeof(uint32_t));
       Own(slots, sizeof(float));
     }
-    math_->GatherRows(kept, fresh, slots,
-                      Floats(rows, kept.num_rows * kept.row_dim));
+    math_->GatherRows(cached, missed, slots,
+                      Floats(rows, cached.num_rows * cached.row_dim));
   }
   void FmSecondOrder(const FmShape& shape, const float* v, float* sums,
                      float* y) override {

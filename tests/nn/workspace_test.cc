@@ -128,7 +128,7 @@ TEST(WorkspaceTest, EarlierBatchesLeaveNoTrace) {
 }
 
 // Batches half of whose rows come from slots give what they give with all rows.
-TEST(WorkspaceTest, KeptRowsAreThoseOfEarlierBatches) {
+TEST(WorkspaceTest, CachedRowsAreThoseOfEarlierBatches) {
   const std::unique_ptr<Network> network = NewNetwork(2);
   for (const bool own_memory : {false, true}) {
     const auto new_math = [&]() -> std::unique_ptr<MathBackend> {
@@ -136,37 +136,37 @@ TEST(WorkspaceTest, KeptRowsAreThoseOfEarlierBatches) {
       return NewReferenceBackend();
     };
     Workspace plain(*network, new_math(), kMaxExamples);
-    Workspace keeping(*network, new_math(), kMaxExamples);
+    Workspace caching(*network, new_math(), kMaxExamples);
     std::vector<std::vector<float>> slots(4);
     for (uint64_t batch = 0; batch < 6; ++batch) {
       RandomStep step(ShapeFor(*network, kMaxExamples, true), 10 + batch);
       const size_t dim = step.shape.row_dims[0];
       const size_t num_rows = step.shape.num_rows;
-      std::vector<uint32_t> fresh_of_row(num_rows), slot_of_row(num_rows);
-      std::vector<float> fresh;
-      uint32_t num_fresh = 0;
+      std::vector<uint32_t> miss_of_row(num_rows), slot_of_row(num_rows);
+      std::vector<float> missed;
+      uint32_t num_missed = 0;
       for (size_t r = 0; r < num_rows; ++r) {
         float* const row = step.rows[0].data() + r * dim;
         const size_t slot = (r + batch) % num_rows;
-        slot_of_row[r] =
-            slot < slots.size() ? static_cast<uint32_t>(slot) : KeptRows::kNone;
+        slot_of_row[r] = slot < slots.size() ? static_cast<uint32_t>(slot)
+                                             : CachedRows::kNone;
         if (slot < slots.size() && !slots[slot].empty() && r % 2 == 0) {
           std::copy(slots[slot].begin(), slots[slot].end(), row);
-          fresh_of_row[r] = KeptRows::kNone;
+          miss_of_row[r] = CachedRows::kNone;
           continue;
         }
-        fresh_of_row[r] = num_fresh++;
-        fresh.insert(fresh.end(), row, row + dim);
+        miss_of_row[r] = num_missed++;
+        missed.insert(missed.end(), row, row + dim);
         if (slot < slots.size()) slots[slot].assign(row, row + dim);
       }
       const Result expected = RunStep(plain, step);
       SparseInput& input = step.input.sparse[0];
-      input.rows = fresh.data();
+      input.rows = missed.data();
       input.num_slots = slots.size();
-      input.num_fresh = num_fresh;
-      input.fresh_of_row = fresh_of_row;
+      input.num_missed = num_missed;
+      input.miss_of_row = miss_of_row;
       input.slot_of_row = slot_of_row;
-      ExpectSame(RunStep(keeping, step), expected);
+      ExpectSame(RunStep(caching, step), expected);
     }
   }
 }

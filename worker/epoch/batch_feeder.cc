@@ -10,7 +10,7 @@
 namespace oarlock::worker {
 namespace {
 
-// Passes that train keep rows, if the job does.
+// Passes that train cache rows, if the job does.
 std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
   std::vector<std::unique_ptr<RowCache>> caches;
   const v1::JobConfig& config = *context.config;
@@ -92,7 +92,7 @@ absl::Status BatchFeeder::Feed() {
         if (input.num_slots == 0) continue;
         context_->progress->AddRowCache(context_->phase,
                                         input.keys.keys().size(),
-                                        input.fresh_keys.keys().size());
+                                        input.missed_keys.keys().size());
       }
     }
     if (pull_ahead_) {

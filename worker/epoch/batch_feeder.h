@@ -50,7 +50,7 @@ class BatchFeeder {
   const size_t lane_;
   const bool pull_ahead_;
   const std::unique_ptr<data::BatchSource> reader_;
-  // One per sparse input, null where rows are not kept; empty: nowhere.
+  // One per sparse input, null where rows are not cached; empty: nowhere.
   std::vector<std::unique_ptr<RowCache>> caches_;
   PulledVersions pulled_versions_;
   BoundedQueue<std::shared_ptr<StepBuffer>> free_;

@@ -13,15 +13,15 @@ RowCache::RowCache(size_t num_slots, uint64_t max_steps)
       pulled_step_(num_slots, 0),
       used_step_(num_slots, 0),
       used_since_hand_(num_slots, false) {
-  OARLOCK_CHECK(num_slots > 0 && num_slots < nn::KeptRows::kNone);
+  OARLOCK_CHECK(num_slots > 0 && num_slots < nn::CachedRows::kNone);
   slot_of_key_.reserve(num_slots);
 }
 
 void RowCache::Plan(absl::Span<const Key> keys, RowPlan* plan) {
   plan->step = plan->oldest_step = ++step_;
-  plan->fresh_keys.clear();
-  plan->fresh_of_row.assign(keys.size(), nn::KeptRows::kNone);
-  plan->slot_of_row.assign(keys.size(), nn::KeptRows::kNone);
+  plan->missed_keys.clear();
+  plan->miss_of_row.assign(keys.size(), nn::CachedRows::kNone);
+  plan->slot_of_row.assign(keys.size(), nn::CachedRows::kNone);
   is_full_ = false;
   // First those that have a slot, so that none of them loses it to another key
   // of the batch.
@@ -40,12 +40,12 @@ void RowCache::Plan(absl::Span<const Key> keys, RowPlan* plan) {
   }
   for (size_t row = 0; row < keys.size(); ++row) {
     uint32_t& slot = plan->slot_of_row[row];
-    if (slot != nn::KeptRows::kNone && pulled_step_[slot] != step_) continue;
-    plan->fresh_of_row[row] = static_cast<uint32_t>(plan->fresh_keys.size());
-    plan->fresh_keys.push_back(keys[row]);
-    if (slot != nn::KeptRows::kNone) continue;
+    if (slot != nn::CachedRows::kNone && pulled_step_[slot] != step_) continue;
+    plan->miss_of_row[row] = static_cast<uint32_t>(plan->missed_keys.size());
+    plan->missed_keys.push_back(keys[row]);
+    if (slot != nn::CachedRows::kNone) continue;
     slot = TakeSlot();
-    if (slot == nn::KeptRows::kNone) continue;
+    if (slot == nn::CachedRows::kNone) continue;
     slot_of_key_[keys[row]] = slot;
     key_of_slot_[slot] = keys[row];
     pulled_step_[slot] = used_step_[slot] = step_;
@@ -53,7 +53,7 @@ void RowCache::Plan(absl::Span<const Key> keys, RowPlan* plan) {
 }
 
 uint32_t RowCache::TakeSlot() {
-  if (is_full_) return nn::KeptRows::kNone;
+  if (is_full_) return nn::CachedRows::kNone;
   // Once round to forget uses, once more to find a slot.
   for (size_t i = 0; i < 2 * num_slots(); ++i) {
     const auto slot = static_cast<uint32_t>(hand_);
@@ -67,7 +67,7 @@ uint32_t RowCache::TakeSlot() {
     return slot;
   }
   is_full_ = true;
-  return nn::KeptRows::kNone;
+  return nn::CachedRows::kNone;
 }
 
 void PulledVersions::Note(uint64_t step, uint64_t oldest_step,

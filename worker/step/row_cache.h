@@ -1,17 +1,17 @@
-// Which rows a lane's executor keeps from batch to batch, so that hot ones need
-// not be pulled for every batch: a cache over the servers, in the memory of
-// whatever computes.
+// Which rows a lane's executor caches from batch to batch, so that hot ones
+// need not be pulled for every batch: a cache over the servers, in the memory
+// of whatever computes.
 //
-// Here is only who is kept where; the rows lie with the executor (KeptRows in
-// nn/math_backend.h). A batch is planned before its rows are asked for,
-// and computed after the batches that were planned before it, so a slot holds
-// what the plan says when its batch is computed.
+// Here is only which row is cached where; the rows lie with the executor
+// (CachedRows in nn/math_backend.h). A batch is planned before its rows are
+// asked for, and computed after the batches that were planned before it, so a
+// slot holds what the plan says when its batch is computed.
 //
-// Gradients are pushed as without a cache. What is kept does not follow them: a
-// row is pulled again when it is needed more than `max_steps` batches after it
-// was pulled, so it lacks at most the pushes of that time, the lane's own among
-// them. Which rows stay is decided by CLOCK: a row that was not used since the
-// hand last passed gives its slot to a new one.
+// Gradients are pushed as without a cache. What is cached does not follow them:
+// a row is pulled again when it is needed more than `max_steps` batches after
+// it was pulled, so it lacks at most the pushes of that time, the lane's own
+// among them. Which rows stay is decided by CLOCK: a row that was not used
+// since the hand last passed gives its slot to a new one.
 
 #ifndef OARLOCK_WORKER_STEP_ROW_CACHE_H_
 #define OARLOCK_WORKER_STEP_ROW_CACHE_H_
@@ -29,11 +29,11 @@
 
 namespace oarlock::worker {
 
-// Where the rows of a batch's distinct keys come from; see KeptRows.
+// Where the rows of a batch's distinct keys come from; see CachedRows.
 struct RowPlan {
-  // To be pulled: the batch's fresh rows, in this order.
-  std::vector<Key> fresh_keys;
-  std::vector<uint32_t> fresh_of_row;
+  // To be pulled: the batch's missed rows, in this order.
+  std::vector<Key> missed_keys;
+  std::vector<uint32_t> miss_of_row;
   std::vector<uint32_t> slot_of_row;
   // Number of the batch among those planned, from 1, and of the oldest one that
   // a row of it was pulled for.
@@ -44,18 +44,19 @@ struct RowPlan {
 // Of one lane and one sparse input. Not thread-safe.
 class RowCache {
  public:
-  // Keeps up to `num_slots` rows, at least 1, each for its own batch and up to
+  // Caches up to `num_slots` rows, at least 1, each for its own batch and up to
   // `max_steps` after it.
   RowCache(size_t num_slots, uint64_t max_steps);
 
   size_t num_slots() const { return key_of_slot_.size(); }
 
   // Plans the next batch. `keys` are distinct. One hash lookup a key, two for
-  // one that is not kept, and a step of the hand or a few.
+  // one that is not cached, and a step of the hand or a few.
   void Plan(absl::Span<const Key> keys, RowPlan* plan);
 
  private:
-  // A slot for a new row, or KeptRows::kNone when this batch uses all of them.
+  // A slot for a new row, or CachedRows::kNone when this batch uses all of
+  // them.
   uint32_t TakeSlot();
 
   const uint64_t max_steps_;

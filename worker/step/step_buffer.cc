@@ -74,11 +74,11 @@ void StepBuffer::PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
     SparseInputBuffer& input = inputs[i];
     input.num_slots = caches[i]->num_slots();
     caches[i]->Plan(input.keys.keys(), &input.plan);
-    input.fresh_keys.Build(input.plan.fresh_keys, partition_bits);
+    input.missed_keys.Build(input.plan.missed_keys, partition_bits);
     // Rows come in the order in which keys travel.
-    for (uint32_t& fresh : input.plan.fresh_of_row) {
-      if (fresh != nn::KeptRows::kNone) {
-        fresh = input.fresh_keys.row_of_key()[fresh];
+    for (uint32_t& miss : input.plan.miss_of_row) {
+      if (miss != nn::CachedRows::kNone) {
+        miss = input.missed_keys.row_of_key()[miss];
       }
     }
   }
@@ -121,8 +121,8 @@ nn::StepInput StepBuffer::ModelInput(const float* parameters,
     }
     if (input.num_slots > 0) {
       sparse.num_slots = input.num_slots;
-      sparse.num_fresh = input.fresh_keys.keys().size();
-      sparse.fresh_of_row = input.plan.fresh_of_row;
+      sparse.num_missed = input.missed_keys.keys().size();
+      sparse.miss_of_row = input.plan.miss_of_row;
       sparse.slot_of_row = input.plan.slot_of_row;
     }
     step.sparse.push_back(sparse);
@@ -158,9 +158,9 @@ void StepBuffer::StartPull(client::ParameterClient* client,
   memory_ = memory.get();
   pull_started_ = clock_.Now();
   const auto keys_of = [](SparseInputBuffer& input) -> const client::KeyBatch& {
-    return input.num_slots > 0 ? input.fresh_keys : input.keys;
+    return input.num_slots > 0 ? input.missed_keys : input.keys;
   };
-  // A batch whose rows are all kept asks for none.
+  // A batch whose rows are all cached asks for none.
   const auto pulls = [&keys_of](SparseInputBuffer& input) {
     return input.num_slots == 0 || !keys_of(input).keys().empty();
   };

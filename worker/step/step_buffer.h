@@ -36,12 +36,12 @@ struct SparseInputBuffer {
   KeyStatistics statistics;      // of the keys, once counted
   client::TableVersions pulled_versions;
 
-  // Where the lane keeps rows, in so many slots: which of them come from there,
-  // and the keys that are pulled, whose rows are the first of `rows`. 0: all
-  // are pulled.
+  // Where the lane caches rows, in so many slots: which of them come from
+  // there, and the keys that are pulled, whose rows are the first of `rows`. 0:
+  // all are pulled.
   size_t num_slots = 0;
   RowPlan plan;
-  client::KeyBatch fresh_keys;
+  client::KeyBatch missed_keys;
 };
 
 // Goes from stage to stage and back to the first; one stage owns it at a time.
@@ -57,7 +57,8 @@ class StepBuffer {
   // Fills keys and sizes rows and gradients for the batch.
   void BuildKeys(int partition_bits);
   // Decides which rows the lane has, and which are to be pulled. `caches` has
-  // one per input, null where nothing is kept. REQUIRES: BuildKeys was called.
+  // one per input, null where nothing is cached. REQUIRES: BuildKeys was
+  // called.
   void PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
                 int partition_bits);
   // Counts shows and clicks of the keys. REQUIRES: BuildKeys was called.
@@ -73,7 +74,7 @@ class StepBuffer {
                       const std::vector<TableId>& tables,
                       bool statistics) const;
 
-  // Asks for the rows of all inputs, or those of them that are not kept; they
+  // Asks for the rows of all inputs, or those of them that are not cached; they
   // need not come before WaitForPull is called. `tables` has one id per input;
   // `memory` keeps this buffer alive. `client` outlives the pull.
   void StartPull(client::ParameterClient* client,

@@ -292,26 +292,26 @@ struct JoinTilesBody {
   }
 };
 
-// Over rows [num_rows, row_dim]; see KeptRows in math_backend.h.
+// Over rows [num_rows, row_dim]; see CachedRows in math_backend.h.
 struct GatherRowsBody {
   static constexpr uint32_t kNone = ~uint32_t{0};
 
   size_t count;
   size_t row_dim;
-  const uint32_t* fresh_of_row;
+  const uint32_t* miss_of_row;
   const uint32_t* slot_of_row;
-  const float* fresh;
+  const float* missed;
   float* slots;
   float* rows;
   OARLOCK_DEVICE void operator()(size_t at) const {
     const size_t row = at / row_dim, column = at % row_dim;
     const size_t slot = slot_of_row[row];
-    const size_t number = fresh_of_row[row];
+    const size_t number = miss_of_row[row];
     if (number == kNone) {
       rows[at] = slots[slot * row_dim + column];
       return;
     }
-    const float value = fresh[number * row_dim + column];
+    const float value = missed[number * row_dim + column];
     rows[at] = value;
     if (slot != kNone) slots[slot * row_dim + column] = value;
   }

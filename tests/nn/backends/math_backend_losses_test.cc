@@ -88,19 +88,20 @@ TEST_P(MathBackendTest, BagsOfAllWidths) {
   }
 }
 
-TEST_P(MathBackendTest, RowsAreFreshOrKept) {
-  constexpr uint32_t kNone = KeptRows::kNone;
-  Array fresh(math_.get(), {1, 2, 3, 4, 5, 6});
+TEST_P(MathBackendTest, RowsAreMissedOrCached) {
+  constexpr uint32_t kNone = CachedRows::kNone;
+  Array missed(math_.get(), {1, 2, 3, 4, 5, 6});
   Array slots(math_.get(), {10, 20, 30, 40, kNan, kNan});
-  // Kept; fresh from now on kept; fresh alone; fresh in the place of another.
-  Indices fresh_of_row(math_.get(), {kNone, 1, 0, 2});
+  // Cached; missed, and cached from now on; missed alone; missed in the place
+  // of another.
+  Indices miss_of_row(math_.get(), {kNone, 1, 0, 2});
   Indices slot_of_row(math_.get(), {1, 2, kNone, 0});
   Array rows(math_.get(), std::vector<float>(8, kNan));
   math_->GatherRows({.num_rows = 4,
                      .row_dim = 2,
-                     .fresh_of_row = fresh_of_row.data(),
+                     .miss_of_row = miss_of_row.data(),
                      .slot_of_row = slot_of_row.data()},
-                    fresh.data(), slots.data(), rows.data());
+                    missed.data(), slots.data(), rows.data());
   EXPECT_EQ(rows.Read(), (std::vector<float>{30, 40, 3, 4, 1, 2, 5, 6}));
   EXPECT_EQ(slots.Read(), (std::vector<float>{5, 6, 30, 40, 3, 4}));
 }
@@ -109,29 +110,30 @@ TEST_P(MathBackendTest, RowsOfAllWidthsAreGathered) {
   for (const size_t num_rows : {0, 1, 100, 700}) {
     for (const size_t row_dim : {1, 3, 16, 33}) {
       constexpr size_t kNumSlots = 50;
-      std::vector<uint32_t> fresh_of_row, slot_of_row;
+      std::vector<uint32_t> miss_of_row, slot_of_row;
       std::vector<uint32_t> free_slots;
       for (uint32_t s = 0; s < kNumSlots; ++s) free_slots.push_back(s);
-      uint32_t num_fresh = 0;
+      uint32_t num_missed = 0;
       for (size_t r = 0; r < num_rows; ++r) {
-        uint32_t slot = KeptRows::kNone;
+        uint32_t slot = CachedRows::kNone;
         if (!free_slots.empty() && random_.Below(2) == 0) {
           const size_t at = random_.Below(free_slots.size());
           slot = free_slots[at];
           free_slots.erase(free_slots.begin() + static_cast<ptrdiff_t>(at));
         }
         slot_of_row.push_back(slot);
-        const bool is_kept = slot != KeptRows::kNone && random_.Below(2) == 0;
-        fresh_of_row.push_back(is_kept ? KeptRows::kNone : num_fresh++);
+        const bool is_cached =
+            slot != CachedRows::kNone && random_.Below(2) == 0;
+        miss_of_row.push_back(is_cached ? CachedRows::kNone : num_missed++);
       }
-      Compare({Random(num_fresh * row_dim)},
+      Compare({Random(num_missed * row_dim)},
               {std::vector<float>(num_rows * row_dim, kNan),
                Random(kNumSlots * row_dim)},
               [&](MathBackend& math, Arrays& in, Arrays& out) {
-                Indices fresh(&math, fresh_of_row), slots(&math, slot_of_row);
+                Indices missed(&math, miss_of_row), slots(&math, slot_of_row);
                 math.GatherRows({.num_rows = num_rows,
                                  .row_dim = row_dim,
-                                 .fresh_of_row = fresh.data(),
+                                 .miss_of_row = missed.data(),
                                  .slot_of_row = slots.data()},
                                 in[0].data(), out[1].data(), out[0].data());
               });

@@ -15,7 +15,7 @@ namespace oarlock::worker {
 namespace {
 
 using ::testing::ElementsAre;
-constexpr uint32_t kNone = nn::KeptRows::kNone;
+constexpr uint32_t kNone = nn::CachedRows::kNone;
 
 std::vector<Key> Keys(const std::vector<uint64_t>& numbers) {
   std::vector<Key> keys;
@@ -29,7 +29,7 @@ TEST(RowCacheTest, ARowIsPulledAgainWhenItIsTooOld) {
   std::vector<bool> pulled;
   for (int step = 0; step < 7; ++step) {
     cache.Plan(Keys({5}), &plan);
-    pulled.push_back(!plan.fresh_keys.empty());
+    pulled.push_back(!plan.missed_keys.empty());
     EXPECT_EQ(plan.step, static_cast<uint64_t>(step + 1));
     EXPECT_EQ(plan.oldest_step, static_cast<uint64_t>(step / 3 * 3 + 1));
   }
@@ -37,19 +37,19 @@ TEST(RowCacheTest, ARowIsPulledAgainWhenItIsTooOld) {
               ElementsAre(true, false, false, true, false, false, true));
 }
 
-TEST(RowCacheTest, RowsBeyondTheSlotsArePulledAndNotKept) {
+TEST(RowCacheTest, RowsBeyondTheSlotsArePulledAndNotCached) {
   RowCache cache(2, /*max_steps=*/10);
   RowPlan plan;
   cache.Plan(Keys({1, 2, 3, 4}), &plan);
-  EXPECT_EQ(plan.fresh_keys, Keys({1, 2, 3, 4}));
-  EXPECT_THAT(plan.fresh_of_row, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(plan.missed_keys, Keys({1, 2, 3, 4}));
+  EXPECT_THAT(plan.miss_of_row, ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(std::count(plan.slot_of_row.begin(), plan.slot_of_row.end(), kNone),
             2);
   cache.Plan(Keys({4, 3, 2, 1}), &plan);
-  EXPECT_EQ(plan.fresh_keys, Keys({4, 3}));
-  EXPECT_THAT(plan.fresh_of_row, ElementsAre(0, 1, kNone, kNone));
+  EXPECT_EQ(plan.missed_keys, Keys({4, 3}));
+  EXPECT_THAT(plan.miss_of_row, ElementsAre(0, 1, kNone, kNone));
   cache.Plan({}, &plan);
-  EXPECT_TRUE(plan.fresh_keys.empty());
+  EXPECT_TRUE(plan.missed_keys.empty());
 }
 
 TEST(RowCacheTest, HotRowsStayWhileColdOnesPass) {
@@ -62,7 +62,7 @@ TEST(RowCacheTest, HotRowsStayWhileColdOnesPass) {
     for (int i = 0; i < 40; ++i) numbers.push_back(cold++);
     cache.Plan(Keys(numbers), &plan);
     if (step == 0) continue;
-    EXPECT_EQ(plan.fresh_keys.size(), 40u) << "step " << step;
+    EXPECT_EQ(plan.missed_keys.size(), 40u) << "step " << step;
   }
 }
 
@@ -88,20 +88,20 @@ TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
         const std::vector<Key> keys = Keys({distinct.begin(), distinct.end()});
         cache.Plan(keys, &plan);
         ASSERT_EQ(plan.step, step);
-        ASSERT_EQ(plan.fresh_of_row.size(), keys.size());
+        ASSERT_EQ(plan.miss_of_row.size(), keys.size());
         ASSERT_EQ(plan.slot_of_row.size(), keys.size());
         std::set<uint32_t> used;
         uint64_t oldest = step;
-        size_t num_fresh = 0;
+        size_t num_missed = 0;
         for (size_t r = 0; r < keys.size(); ++r) {
           const uint32_t slot = plan.slot_of_row[r];
           if (slot != kNone) {
             ASSERT_LT(slot, num_slots);
             ASSERT_TRUE(used.insert(slot).second);
           }
-          if (plan.fresh_of_row[r] != kNone) {
-            ASSERT_EQ(plan.fresh_of_row[r], num_fresh++);
-            ASSERT_EQ(plan.fresh_keys[plan.fresh_of_row[r]], keys[r]);
+          if (plan.miss_of_row[r] != kNone) {
+            ASSERT_EQ(plan.miss_of_row[r], num_missed++);
+            ASSERT_EQ(plan.missed_keys[plan.miss_of_row[r]], keys[r]);
             if (slot != kNone) slots[slot] = {keys[r], step};
             continue;
           }
@@ -110,7 +110,7 @@ TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
           ASSERT_LE(step - slots[slot].step, max_steps);
           oldest = std::min(oldest, slots[slot].step);
         }
-        ASSERT_EQ(num_fresh, plan.fresh_keys.size());
+        ASSERT_EQ(num_missed, plan.missed_keys.size());
         ASSERT_EQ(plan.oldest_step, oldest);
       }
     }

@@ -1,4 +1,4 @@
-// Jobs whose threads keep rows.
+// Jobs whose threads cache rows.
 
 #include <gtest/gtest.h>
 
