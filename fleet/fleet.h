@@ -87,7 +87,7 @@ class Fleet {
   // written, or when another job has that of a local run.
   absl::Status InitWorker();
   // Whether the next pass over the training files begins: the same on all
-  // workers. No when training was stopped, early or by somebody's order; a
+  // workers. No when training was stopped, early or by a command; a
   // program that does not ask makes empty passes then.
   absl::StatusOr<bool> BeginsEpoch();
   // One pass over the training files.

@@ -118,7 +118,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   while (started.ok() && (NumRunning() > 0 || restarting_all_)) {
     options_.tick();
     while (const int signal = signals.Next()) HandleSignal(signal);
-    HandleOrder();
+    HandleStopRequest();
     PollAll();
     RestartAllWhenEnded();
     RestartDue();
@@ -411,15 +411,16 @@ void Launcher::HandleSignal(int signal) {
   StopAll(signal, options_.interrupt_grace);
 }
 
-void Launcher::HandleOrder() {
+void Launcher::HandleStopRequest() {
   if (exit_code_.has_value()) return;
-  const std::optional<LauncherOptions::Order> order = options_.order();
-  if (!order.has_value()) return;
+  const std::optional<LauncherOptions::StopRequest> request =
+      options_.stop_request();
+  if (!request.has_value()) return;
   exit_code_ = 1;
-  failure_ = order->reason;
-  spdlog::warn("{}; {} {} processes of this node", order->reason,
-               order->kill ? "killing" : "stopping", NumRunning());
-  StopAll(order->kill ? SIGKILL : SIGTERM, options_.stop_grace);
+  failure_ = request->reason;
+  spdlog::warn("{}; {} {} processes of this node", request->reason,
+               request->kill ? "killing" : "stopping", NumRunning());
+  StopAll(request->kill ? SIGKILL : SIGTERM, options_.stop_grace);
 }
 
 void Launcher::HandleWorkersDone() {

@@ -68,12 +68,14 @@ struct LauncherOptions {
   int rounds_before = 0;
   // Asked about every kPollInterval: whether what runs has to end because of
   // another node.
-  struct Order {
+  struct StopRequest {
     std::string reason;
     // They are killed rather than asked to end.
     bool kill = false;
   };
-  std::function<std::optional<Order>()> order = [] { return std::nullopt; };
+  std::function<std::optional<StopRequest>()> stop_request = [] {
+    return std::nullopt;
+  };
   // Graces, delays and what processes are said to have taken are on the even
   // one; they outlive the launcher.
   Clocks clocks = {};
@@ -99,7 +101,7 @@ class Launcher {
 
   // Runs `argv` (as ResolveProgram takes it) as every process of the plan and
   // returns the exit code: 0; the first failing process's (128 + signal); 1
-  // when a server ended before the workers, or because of an order; 128 +
+  // when a server ended before the workers, or because of a stop request; 128 +
   // signal when interrupted. An error when something could not be started at
   // all, or another job writes the same logs: nothing runs then. The logs are
   // this launcher's until it is destroyed or runs again.
@@ -135,7 +137,7 @@ class Launcher {
   void RestartAllWhenEnded();
   void Fail(const Process& process, const std::string& what, int exit_code);
   void HandleSignal(int signal);
-  void HandleOrder();
+  void HandleStopRequest();
   void HandleWorkersDone();
   // Signals all that run and kills them at `grace` from now.
   void StopAll(int signal, absl::Duration grace);

@@ -145,7 +145,7 @@ absl::Status MultiNodeJob::Connect(const v1::NodeShare& share) {
 
 std::optional<int> MultiNodeJob::EndRound(const Launcher& launcher,
                                           int exit_code) {
-  const bool ordered = client_->over().has_value();
+  const bool stop_requested = client_->over().has_value();
   const v1::MeetingOver over =
       exit_code == 0 ? client_->Done()
                      : client_->Failed(launcher.failure(), launcher.is_final());
@@ -155,7 +155,7 @@ std::optional<int> MultiNodeJob::EndRound(const Launcher& launcher,
                  over.reason());
     return std::nullopt;
   }
-  if (!ordered) spdlog::error("the job has failed: {}", over.reason());
+  if (!stop_requested) spdlog::error("the job has failed: {}", over.reason());
   return exit_code == 0 ? 1 : exit_code;
 }
 
@@ -175,10 +175,11 @@ absl::StatusOr<std::optional<int>> MultiNodeJob::RunRound(
   }
   LauncherOptions options = options_;
   options.rounds_before = static_cast<int>(round.round());
-  options.order = [this]() -> std::optional<LauncherOptions::Order> {
+  options.stop_request =
+      [this]() -> std::optional<LauncherOptions::StopRequest> {
     const std::optional<v1::MeetingOver> over = client_->over();
     if (!over.has_value()) return std::nullopt;
-    return LauncherOptions::Order{over->reason(), over->again()};
+    return LauncherOptions::StopRequest{over->reason(), over->again()};
   };
   Launcher launcher(std::move(options));
   const absl::StatusOr<int> exit_code = launcher.Run(plan, argv_);

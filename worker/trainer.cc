@@ -164,11 +164,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
           {config.test_files().begin(), config.test_files().end()},
           TrainingData::Division::kLeased, job, clock));
   OARLOCK_RETURN_IF_ERROR(trainer->CheckTestFiles());
-  trainer->cuts_ = std::make_unique<CutMarker>(parameters, job,
-                                               config.mode() == "sync"
-                                                   ? CutMarker::Order::kByRound
-                                                   : CutMarker::Order::kByCut,
-                                               clock);
+  trainer->cuts_ = std::make_unique<CutMarker>(
+      parameters, job,
+      config.mode() == "sync" ? CutMarker::Numbering::kByRound
+                              : CutMarker::Numbering::kByCut,
+      clock);
   if (config.mode() == "geo") {
     OARLOCK_ASSIGN_OR_RETURN(
         trainer->geo_, GeoReplica::Create(trainer->plan_, job->num_workers(),

@@ -89,7 +89,7 @@ class Trainer {
 
   TrainingData& training_data() { return *train_; }
   // Before each pass: whether it begins, the same on all workers. No when
-  // training was stopped, early or by somebody's order.
+  // training was stopped, early or by a command.
   absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
     return job_->BeginPass(epoch);
   }

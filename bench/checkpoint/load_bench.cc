@@ -68,7 +68,8 @@ class LoadBench {
         seconds_(seconds),
         compute_us_(compute_us),
         gradients_(SomeGradients(kBatchKeys)),
-        marker_(client, job, oarlock::worker::CutMarker::Order::kByCut, clock),
+        marker_(client, job, oarlock::worker::CutMarker::Numbering::kByCut,
+                clock),
         pool_(MakeSlots(), kPermits) {
     marker_.BeginPass(&pool_, [](oarlock::worker::DenseSlot*, uint64_t,
                                  oarlock::client::ParameterClient::Done done) {

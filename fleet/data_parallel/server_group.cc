@@ -214,7 +214,8 @@ class ServerGroup : public WorkerGroup {
         num_servers_(num_servers),
         connection_(std::move(connection)),
         cuts_(connection_.parameters.get(), connection_.job.get(),
-              worker::CutMarker::Order::kByRound, connection_.servers->clock()),
+              worker::CutMarker::Numbering::kByRound,
+              connection_.servers->clock()),
         rounds_(connection_.job.get(), &cuts_) {
     connection_.job->SetProgressSource([this] { return reports_.Take(); });
   }

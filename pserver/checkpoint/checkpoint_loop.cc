@@ -118,7 +118,7 @@ void CheckpointLoop::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
-    for (grpc::ClientContext* order : orders_) order->TryCancel();
+    for (grpc::ClientContext* call : calls_) call->TryCancel();
   }
   coordinator_->WakeCheckpoints();
   if (thread_.joinable()) thread_.join();
@@ -237,8 +237,8 @@ void CheckpointLoop::Close(uint64_t cut, bool published) {
   std::vector<v1::CloseCutResponse> closed;
   // A server that does not hear it hears of a later cut, or with a heartbeat
   // that this one is over.
-  const absl::Status told = Order(&v1::CheckpointService::Stub::CloseCut, close,
-                                  options_.order_timeout, &closed);
+  const absl::Status told = CallAll(&v1::CheckpointService::Stub::CloseCut,
+                                    close, options_.call_timeout, &closed);
   coordinator_->CloseCut();
   if (!published) {
     dir_.Abandon(cut).IgnoreError();
@@ -279,8 +279,8 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
   v1::OpenCutRequest open;
   open.set_cut(cut);
   std::vector<v1::OpenCutResponse> opened;
-  OARLOCK_RETURN_IF_ERROR(Order(&v1::CheckpointService::Stub::OpenCut, open,
-                                options_.order_timeout, &opened));
+  OARLOCK_RETURN_IF_ERROR(CallAll(&v1::CheckpointService::Stub::OpenCut, open,
+                                  options_.call_timeout, &opened));
   for (const v1::OpenCutResponse& response : opened) {
     *round = std::max<uint64_t>(*round, response.round());
   }
@@ -298,8 +298,8 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
   freeze.set_cut(cut);
   freeze.set_round(*round);
   std::vector<v1::FreezeCutResponse> frozen;
-  OARLOCK_RETURN_IF_ERROR(Order(&v1::CheckpointService::Stub::FreezeCut, freeze,
-                                options_.order_timeout, &frozen));
+  OARLOCK_RETURN_IF_ERROR(CallAll(&v1::CheckpointService::Stub::FreezeCut,
+                                  freeze, options_.call_timeout, &frozen));
   for (const v1::FreezeCutResponse& response : frozen) {
     result->set_held_seconds(
         std::max(result->held_seconds(), response.held_seconds()));
@@ -326,8 +326,8 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
   save.set_cut(cut);
   save.set_directory(folder);
   std::vector<v1::SaveCutResponse> saved;
-  OARLOCK_RETURN_IF_ERROR(Order(&v1::CheckpointService::Stub::SaveCut, save,
-                                options_.save_timeout, &saved));
+  OARLOCK_RETURN_IF_ERROR(CallAll(&v1::CheckpointService::Stub::SaveCut, save,
+                                  options_.save_timeout, &saved));
   for (v1::SaveCutResponse& response : saved) {
     manifest.add_servers()->Swap(response.mutable_part());
   }
@@ -340,7 +340,7 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
   return manifest;
 }
 
-absl::Status CheckpointLoop::OrderOne(
+absl::Status CheckpointLoop::CallOne(
     absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call,
     absl::Time deadline) {
   cluster::Backoff backoff(cluster::kAwayRetries, absl::ToUnixNanos(deadline));
@@ -355,12 +355,12 @@ absl::Status CheckpointLoop::OrderOne(
     {
       absl::MutexLock lock(&mutex_);
       if (stop_) return absl::UnavailableError("the server is shutting down");
-      orders_.push_back(&context);
+      calls_.push_back(&context);
     }
     const absl::Status status = cluster::FromGrpc(call(&context));
     absl::MutexLock lock(&mutex_);
-    std::erase(orders_, &context);
-    if (!absl::IsUnavailable(status) || attempt == kOrderAttempts) {
+    std::erase(calls_, &context);
+    if (!absl::IsUnavailable(status) || attempt == kCallAttempts) {
       return status;
     }
     clock_.AwaitFor(&mutex_, absl::Condition(&stop_), backoff.Next());
@@ -368,7 +368,7 @@ absl::Status CheckpointLoop::OrderOne(
 }
 
 template <typename Request, typename Response>
-absl::Status CheckpointLoop::Order(
+absl::Status CheckpointLoop::CallAll(
     grpc::Status (v1::CheckpointService::Stub::*method)(grpc::ClientContext*,
                                                         const Request&,
                                                         Response*),
@@ -380,7 +380,7 @@ absl::Status CheckpointLoop::Order(
   std::vector<std::thread> threads;
   for (size_t i = 0; i < stubs_.size(); ++i) {
     threads.emplace_back([&, i] {
-      statuses[i] = OrderOne(
+      statuses[i] = CallOne(
           [&](grpc::ClientContext* context) {
             return ((*stubs_[i]).*method)(context, request, &(*responses)[i]);
           },

@@ -44,8 +44,8 @@ struct CheckpointLoopOptions {
   uint32_t keep = 2;
   // How long pushes may be held until all workers have marked a cut.
   absl::Duration mark_timeout = absl::Seconds(20);
-  // Of an order that does not write.
-  absl::Duration order_timeout = absl::Seconds(15);
+  // Of a call that does not write.
+  absl::Duration call_timeout = absl::Seconds(15);
   absl::Duration save_timeout = absl::Hours(1);
   // How long a checkpoint is tried again when what passes by itself is in its
   // way: a dead worker that is being recovered, a table that is being created.
@@ -63,9 +63,9 @@ class CheckpointLoop {
   static constexpr absl::Duration kPauseAfterFailure = absl::Seconds(5);
   // From one that had such an obstacle to the next.
   static constexpr absl::Duration kPauseForObstacle = absl::Milliseconds(200);
-  // How often an order is given to a server that cannot be reached, before the
+  // How often a call is made to a server that cannot be reached, before the
   // checkpoint fails: within half a second, for pushes are held meanwhile.
-  static constexpr int kOrderAttempts = 6;
+  static constexpr int kCallAttempts = 6;
 
   // `channels`: to every server, by index, this one included. What is passed
   // outlives this, and so do the clocks.
@@ -99,7 +99,7 @@ class CheckpointLoop {
     absl::MutexLock lock(&mutex_);
     return num_failed_;
   }
-  // Ends the loop after the checkpoint that is being made, whose orders are
+  // Ends the loop after the checkpoint that is being made, whose calls are
   // cancelled. Idempotent.
   void Stop();
 
@@ -131,15 +131,15 @@ class CheckpointLoop {
   absl::StatusOr<v1::CheckpointManifest> Save(uint64_t cut, uint64_t round,
                                               const std::string& folder);
 
-  // Gives an order to all servers at once; the first failure, naming the
+  // Calls all servers at once; returns the first failure, naming the
   // server.
   template <typename Request, typename Response>
-  absl::Status Order(grpc::Status (v1::CheckpointService::Stub::*method)(
-                         grpc::ClientContext*, const Request&, Response*),
-                     const Request& request, absl::Duration timeout,
-                     std::vector<Response>* responses);
-  // To one server, again when the order or the response was lost.
-  absl::Status OrderOne(
+  absl::Status CallAll(grpc::Status (v1::CheckpointService::Stub::*method)(
+                           grpc::ClientContext*, const Request&, Response*),
+                       const Request& request, absl::Duration timeout,
+                       std::vector<Response>* responses);
+  // Calls one server, again when the request or the response was lost.
+  absl::Status CallOne(
       absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call,
       absl::Time deadline);
 
@@ -160,8 +160,8 @@ class CheckpointLoop {
   uint64_t current_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration last_time_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_failed_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Orders under way, for Stop to cancel.
-  std::vector<grpc::ClientContext*> orders_ ABSL_GUARDED_BY(mutex_);
+  // Calls under way, for Stop to cancel.
+  std::vector<grpc::ClientContext*> calls_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

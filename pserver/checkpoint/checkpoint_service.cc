@@ -37,26 +37,26 @@ class CheckpointService::Impl {
                      grpc::ServerAsyncResponseWriter<Response>*,
                      grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
                      void*),
-      void (ServerCut::*order)(const Request&, ServerCut::Done<Response>)) {
+      void (ServerCut::*step)(const Request&, ServerCut::Done<Response>)) {
     UnaryMethod<Request, Response> method;
     method.ask = [this, ask](grpc::ServerContext* context, Request* request,
                              grpc::ServerAsyncResponseWriter<Response>* writer,
                              grpc::ServerCompletionQueue* queue, void* tag) {
       (service_.*ask)(context, request, writer, queue, queue, tag);
     };
-    method.handle = [this, order](PendingCall<Request, Response> call) {
+    method.handle = [this, step](PendingCall<Request, Response> call) {
       const absl::Status status = cluster::CheckToken(call.context(), token_);
       if (!status.ok()) return call.Fail(status);
       const Request request = call.request();
-      (cuts_->*order)(request,
-                      [call = std::move(call)](
-                          const absl::StatusOr<Response>& result) mutable {
-                        if (result.ok()) {
-                          call.Answer(*result);
-                        } else {
-                          call.Fail(result.status());
-                        }
-                      });
+      (cuts_->*step)(request,
+                     [call = std::move(call)](
+                         const absl::StatusOr<Response>& result) mutable {
+                       if (result.ok()) {
+                         call.Answer(*result);
+                       } else {
+                         call.Fail(result.status());
+                       }
+                     });
     };
     return method;
   }

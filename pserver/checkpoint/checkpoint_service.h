@@ -1,4 +1,4 @@
-// The coordinator's orders over gRPC (proto/v1/checkpoint.proto). Every call
+// The coordinator's calls over gRPC (proto/v1/checkpoint.proto). Every call
 // must carry the job's token.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_SERVICE_H_

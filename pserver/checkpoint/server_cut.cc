@@ -54,15 +54,15 @@ ServerCut::~ServerCut() { Stop(); }
 
 template <typename Request, typename Response>
 void ServerCut::Enqueue(
-    absl::StatusOr<Response> (ServerCut::*order)(const Request&),
+    absl::StatusOr<Response> (ServerCut::*step)(const Request&),
     const Request& request, Done<Response> done) {
   {
     absl::MutexLock lock(&mutex_);
     if (!stop_) {
-      orders_.push_back([this, order, request, done = std::move(done)](
-                            const absl::Status& status) mutable {
+      tasks_.push_back([this, step, request, done = std::move(done)](
+                           const absl::Status& status) mutable {
         if (status.ok()) {
-          done((this->*order)(request));
+          done((this->*step)(request));
         } else {
           done(status);
         }
@@ -92,31 +92,31 @@ void ServerCut::Close(const v1::CloseCutRequest& request,
 
 void ServerCut::Run() {
   for (;;) {
-    Order order;
+    Task task;
     {
       absl::MutexLock lock(&mutex_);
       const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return stop_ || !orders_.empty();
+        return stop_ || !tasks_.empty();
       };
       mutex_.Await(absl::Condition(&due));
       if (stop_) break;
-      order = std::move(orders_.front());
-      orders_.pop_front();
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
     }
-    order(absl::OkStatus());
+    task(absl::OkStatus());
   }
   End(/*current=*/false);
 }
 
 void ServerCut::Stop() {
-  std::deque<Order> dropped;
+  std::deque<Task> dropped;
   {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
-    dropped.swap(orders_);
+    dropped.swap(tasks_);
   }
-  for (Order& order : dropped) {
-    order(absl::UnavailableError("the server is shutting down"));
+  for (Task& task : dropped) {
+    task(absl::UnavailableError("the server is shutting down"));
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -124,8 +124,8 @@ void ServerCut::Stop() {
 absl::Status ServerCut::CheckNewest(uint64_t cut) const {
   if (cut == newest_) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("server ", options_.server.value(), ": an order for cut ",
-                   cut, ", but the newest here is ", newest_));
+      absl::StrCat("server ", options_.server.value(), ": a call for cut ", cut,
+                   ", but the newest here is ", newest_));
 }
 
 absl::StatusOr<v1::OpenCutResponse> ServerCut::DoOpen(

@@ -1,4 +1,4 @@
-// One server's part in cuts: carries out the coordinator's orders, one after
+// One server's part in cuts: carries out the coordinator's calls, one after
 // the other, on a thread of its own (proto/v1/checkpoint.proto says what each
 // does).
 
@@ -55,7 +55,7 @@ struct CutCounters {
   uint64_t written_bytes = 0;
 };
 
-// Thread-safe. An order for a cut that is older than the newest is
+// Thread-safe. A call for a cut that is older than the newest is
 // FailedPrecondition, and so is one whose step before is missing.
 class ServerCut {
  public:
@@ -74,7 +74,7 @@ class ServerCut {
   ServerCut(const ServerCut&) = delete;
   ServerCut& operator=(const ServerCut&) = delete;
 
-  // Told of freezes and publications. Before the first order; outlives this.
+  // Told of freezes and publications. Before the first call; outlives this.
   void SetLog(ServerLog* log) { log_ = log; }
 
   void Open(const v1::OpenCutRequest& request, Done<v1::OpenCutResponse> done);
@@ -89,7 +89,7 @@ class ServerCut {
     return stats_;
   }
 
-  // Orders under way are finished, those that wait are Unavailable; a cut that
+  // Tasks under way are finished, those that wait are Unavailable; a cut that
   // is open is closed. Idempotent.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -97,15 +97,15 @@ class ServerCut {
   // Where the newest cut is.
   enum class Stage { kNone, kOpen, kFrozen, kSaved };
 
-  // Does an order, or answers it with why not.
-  using Order = absl::AnyInvocable<void(const absl::Status&)>;
+  // Does a task, or answers it with why not.
+  using Task = absl::AnyInvocable<void(const absl::Status&)>;
 
   ServerCut(const ServerCutOptions& options, const cluster::PartitionMap* map,
             TableRegistry* registry, CutGate* gate, const Clocks& clocks,
             std::unique_ptr<storage::CheckpointStore> store);
 
   template <typename Request, typename Response>
-  void Enqueue(absl::StatusOr<Response> (ServerCut::*order)(const Request&),
+  void Enqueue(absl::StatusOr<Response> (ServerCut::*step)(const Request&),
                const Request& request, Done<Response> done);
   void Run();
 
@@ -141,7 +141,7 @@ class ServerCut {
 
   mutable absl::Mutex mutex_;
   CutCounters stats_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Order> orders_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -185,15 +185,16 @@ TEST_F(LauncherTest, WhatIgnoresSigtermIsKilledAfterTheGrace) {
   EXPECT_TRUE(IsGone(AwaitPid(folder_.path() + "/server")));
 }
 
-TEST_F(LauncherTest, AnOrderFromAnotherNodeEndsAllThatRuns) {
+TEST_F(LauncherTest, AStopRequestFromAnotherNodeEndsAllThatRuns) {
   const std::string script = absl::StrCat(
       "trap 'echo asked; exit 0' TERM\necho $$ > $DIR/rank\n", kWaitForever);
   for (const bool kill : {false, true}) {
     std::remove((folder_.path() + "/rank").c_str());
-    options_.order = [&]() -> std::optional<LauncherOptions::Order> {
+    options_.stop_request =
+        [&]() -> std::optional<LauncherOptions::StopRequest> {
       const std::string pid = ReadFile(folder_.path() + "/rank");
       if (pid.empty() || pid.back() != '\n') return std::nullopt;
-      return LauncherOptions::Order{"node 1 has failed", kill};
+      return LauncherOptions::StopRequest{"node 1 has failed", kill};
     };
     Launcher launcher(options_);
     const auto code = launcher.Run(CollectivePlan(1, 3),

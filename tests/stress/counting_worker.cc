@@ -88,7 +88,7 @@ class CountingWorker {
  private:
   absl::Status PushUntilStopped() {
     worker::CutMarker marker(member_.client.get(), member_.job.get(),
-                             worker::CutMarker::Order::kByCut,
+                             worker::CutMarker::Numbering::kByCut,
                              member_.connections->clock());
     OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
                              optim::UpdateRule::Create(table_.optimizer()));

@@ -113,7 +113,7 @@ class OracleWorker {
         client::ValueFormats{.pull = kFormats[index], .push = kFormats[index]});
     worker->marker_ = std::make_unique<worker::CutMarker>(
         worker->client_.get(), worker->job_.get(),
-        worker::CutMarker::Order::kByCut, worker->connections_->clock());
+        worker::CutMarker::Numbering::kByCut, worker->connections_->clock());
     return worker;
   }
 

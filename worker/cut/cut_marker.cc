@@ -11,7 +11,7 @@
 namespace oarlock::worker {
 namespace {
 
-// Order numbers below this: all.
+// All numbers of pushes are below this.
 constexpr uint64_t kNoLimit = ~uint64_t{0};
 // From the opening of a cut until the coordinator knows its round it asks all
 // servers, once.
@@ -21,10 +21,11 @@ constexpr absl::Duration kRoundPause = absl::Milliseconds(50);
 }  // namespace
 
 CutMarker::CutMarker(client::ParameterClient* parameters,
-                     client::JobClient* job, Order order, const Clock& clock)
+                     client::JobClient* job, Numbering numbering,
+                     const Clock& clock)
     : parameters_(parameters),
       job_(job),
-      order_(order),
+      numbering_(numbering),
       clock_(clock),
       takes_cuts_(job->takes_cuts()),
       newest_(job->first_cut()),
@@ -32,7 +33,7 @@ CutMarker::CutMarker(client::ParameterClient* parameters,
       cut_(job->first_cut()) {
   if (!takes_cuts_) return;
   thread_ = std::thread([this] { Run(); });
-  if (order == Order::kByCut) {
+  if (numbering == Numbering::kByCut) {
     parameters->SetCutObserver([this](uint64_t cut) { OnCut(cut); });
   }
   job->SetCutObserver(
@@ -61,7 +62,7 @@ void CutMarker::OnCut(uint64_t cut) {
 }
 
 void CutMarker::OnCutAndRound(uint64_t cut, uint64_t round) {
-  if (order_ == Order::kByCut) return OnCut(cut);
+  if (numbering_ == Numbering::kByCut) return OnCut(cut);
   absl::MutexLock lock(&mutex_);
   opened_ = std::max(opened_, cut);
   if (round == 0 || cut <= newest_) return;
@@ -77,7 +78,8 @@ void CutMarker::Push(const std::string& work, const client::PushRequest& push,
     return parameters_->Push(push, versions, std::move(memory),
                              std::move(done));
   }
-  const uint64_t number = order_ == Order::kByCut ? push.cut : push.round;
+  const uint64_t number =
+      numbering_ == Numbering::kByCut ? push.cut : push.round;
   {
     absl::MutexLock lock(&mutex_);
     ++under_way_[number];
@@ -90,7 +92,7 @@ void CutMarker::Push(const std::string& work, const client::PushRequest& push,
 void CutMarker::SendCompletingPush(client::PushRequest push,
                                    std::shared_ptr<const void> memory,
                                    client::ParameterClient::Done done) {
-  OARLOCK_CHECK(order_ == Order::kByCut);
+  OARLOCK_CHECK(numbering_ == Numbering::kByCut);
   {
     absl::MutexLock lock(&mutex_);
     // In one step, so that no mark comes in between.
@@ -113,7 +115,7 @@ void CutMarker::Send(uint64_t number, const client::PushRequest& push,
           if (!status.ok()) failed_ = true;
           const auto count = under_way_.find(number);
           if (--count->second == 0) under_way_.erase(count);
-          if (order_ == Order::kByRound) {
+          if (numbering_ == Numbering::kByRound) {
             last_round_ = std::max(last_round_, number);
           }
         }
@@ -181,11 +183,12 @@ void CutMarker::LeftRounds() {
 
 bool CutMarker::MustMark() const {
   if (failed_ || slots_in_use_ || newest_ <= cut_) return false;
-  return order_ == Order::kByCut || !in_rounds_ || last_round_ >= newest_round_;
+  return numbering_ == Numbering::kByCut || !in_rounds_ ||
+         last_round_ >= newest_round_;
 }
 
 uint64_t CutMarker::Limit() const {
-  return order_ == Order::kByCut ? cut_ : cut_round_ + 1;
+  return numbering_ == Numbering::kByCut ? cut_ : cut_round_ + 1;
 }
 
 bool CutMarker::OlderPushesAnswered() const {
@@ -308,7 +311,7 @@ absl::Status CutMarker::LearnRound() {
 
 absl::Status CutMarker::ReportRest() {
   if (!takes_cuts_) return absl::OkStatus();
-  if (order_ == Order::kByRound) {
+  if (numbering_ == Numbering::kByRound) {
     absl::Status status = LearnRound();
     if (!status.ok()) return status;
   }

@@ -47,7 +47,7 @@ namespace oarlock::worker {
 //    one in EndPass.
 class CutMarker {
  public:
-  enum class Order {
+  enum class Numbering {
     kByCut,    // async: a push says which cut it is after
     kByRound,  // sync
   };
@@ -60,7 +60,7 @@ class CutMarker {
   // Begins with job->first_cut() and observes both clients, which outlive this,
   // as does `clock`, by which it pauses between questions.
   CutMarker(client::ParameterClient* parameters, client::JobClient* job,
-            Order order, const Clock& clock);
+            Numbering numbering, const Clock& clock);
   // REQUIRES: no push is under way.
   ~CutMarker();
 
@@ -121,7 +121,7 @@ class CutMarker {
   bool MustMark() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Flushes all slots and raises them to `cut`.
   void RaiseSlots(uint64_t cut);
-  // Pushes that are before the mark under way: those with order numbers below
+  // Pushes that are before the mark under way: those with numbers below
   // this.
   uint64_t Limit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool OlderPushesAnswered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,7 +132,7 @@ class CutMarker {
 
   client::ParameterClient* const parameters_;
   client::JobClient* const job_;
-  const Order order_;
+  const Numbering numbering_;
   const Clock& clock_;
   const bool takes_cuts_;
 
@@ -150,7 +150,7 @@ class CutMarker {
   uint64_t cut_round_ ABSL_GUARDED_BY(mutex_) = 0;
   // The marker's thread is at it.
   bool marking_ ABSL_GUARDED_BY(mutex_) = false;
-  // What follows is by order number: the push's cut, or its round.
+  // What follows is by number: the push's cut, or its round.
   std::map<uint64_t, int> under_way_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Trained> trained_ ABSL_GUARDED_BY(mutex_);
 

@@ -38,9 +38,9 @@ std::unique_ptr<FaultyProxy> ProxyOf(const std::string& endpoint,
   return *FaultyProxy::Start(options, clock);
 }
 
-// One order in ten is lost, or its response: of ten checkpoints of four orders
-// one in sixty times none would fail, if a lost one were not given again.
-TEST(CheckpointLoopTest, LostOrdersAreGivenAgainAndRepeatedOnesDoNoHarm) {
+// One call in ten is lost, or its response: of ten checkpoints of four calls
+// one in sixty times none would fail, if a lost one were not made again.
+TEST(CheckpointLoopTest, LostCallsAreMadeAgainAndRepeatedOnesDoNoHarm) {
   const SkippableClock clock;
   std::unique_ptr<FaultyProxy> proxy;
   const std::string folder =

@@ -123,7 +123,7 @@ class TableChangeRaceTest : public ::testing::Test {
 
   // A checkpoint; returns how many tables it has.
   int MakeCut(ServerCut* cuts, uint64_t cut) {
-    const auto order = [cuts, cut](auto method, auto request, auto* response) {
+    const auto call = [cuts, cut](auto method, auto request, auto* response) {
       absl::Notification done;
       request.set_cut(cut);
       (cuts->*method)(request, [&](const auto& result) {
@@ -134,18 +134,18 @@ class TableChangeRaceTest : public ::testing::Test {
       done.WaitForNotification();
     };
     v1::OpenCutResponse opened;
-    order(&ServerCut::Open, v1::OpenCutRequest(), &opened);
+    call(&ServerCut::Open, v1::OpenCutRequest(), &opened);
     v1::FreezeCutResponse frozen;
-    order(&ServerCut::Freeze, v1::FreezeCutRequest(), &frozen);
+    call(&ServerCut::Freeze, v1::FreezeCutRequest(), &frozen);
     v1::SaveCutRequest save;
     save.set_directory(absl::StrCat(folder_, "/", cut));
     std::filesystem::create_directories(save.directory());
     v1::SaveCutResponse saved;
-    order(&ServerCut::Save, save, &saved);
+    call(&ServerCut::Save, save, &saved);
     v1::CloseCutRequest close;
     close.set_published(true);
     v1::CloseCutResponse closed;
-    order(&ServerCut::Close, close, &closed);
+    call(&ServerCut::Close, close, &closed);
     std::filesystem::remove_all(save.directory());
     return saved.part().tables_size();
   }

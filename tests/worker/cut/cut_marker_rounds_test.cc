@@ -45,7 +45,7 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
           }
           return absl::OkStatus();
         });
-    CutMarker marker(&servers, &job, CutMarker::Order::kByRound, clock);
+    CutMarker marker(&servers, &job, CutMarker::Numbering::kByRound, clock);
     marker.JoinedRounds(0);
     uint64_t round = 0;
     const auto push_round = [&] {
@@ -141,7 +141,7 @@ TEST(CutMarkerRoundsTest,
           }
           return absl::OkStatus();
         });
-    CutMarker marker(&servers, &job, CutMarker::Order::kByRound, clock);
+    CutMarker marker(&servers, &job, CutMarker::Numbering::kByRound, clock);
     marker.JoinedRounds(0);
     for (uint64_t round = 1; round <= 5; ++round) {
       client::PushRequest push;

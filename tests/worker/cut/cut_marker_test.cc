@@ -34,7 +34,7 @@ class CutMarkerTest : public ::testing::Test {
           return absl::OkStatus();
         });
     marker_ = std::make_unique<CutMarker>(servers_.get(), job_.get(),
-                                          CutMarker::Order::kByCut, clock_);
+                                          CutMarker::Numbering::kByCut, clock_);
   }
   // Opens one and waits until it is marked.
   void CutNow() {

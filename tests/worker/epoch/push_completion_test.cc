@@ -152,7 +152,7 @@ class Job {
     const TablePlan plan = *PlanTables(model_->spec(), config, 1);
     DenseParameters dense(&client, plan.dense_table);
     const FakeClock clock;
-    CutMarker cuts(&client, &job, CutMarker::Order::kByCut, clock);
+    CutMarker cuts(&client, &job, CutMarker::Numbering::kByCut, clock);
     PassContext context;
     context.clocks.even = &clock;
     context.config = &config;
