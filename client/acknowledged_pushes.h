@@ -25,7 +25,7 @@ class AcknowledgedPushes {
 
   explicit AcknowledgedPushes(size_t num_servers) : counts_(num_servers) {}
 
-  // The server acknowledged its part of a push that carried `cut`.
+  // The server acknowledged its messages of a push that carried `cut`.
   void Add(ServerIndex server, uint64_t cut) {
     absl::MutexLock lock(&mutex_);
     std::map<uint64_t, uint64_t>& counts = counts_[server.value()];

@@ -76,7 +76,7 @@ class GrpcParameterClient : public ParameterClient {
     GroupRun groups;
     BlockRun blocks;
     // Messages of the push that go to its server for its table.
-    uint32_t table_parts = 0;
+    uint32_t table_messages = 0;
 
     ServerIndex server() const {
       return sparse != nullptr ? groups.server : blocks.server;

@@ -31,21 +31,21 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
   std::vector<PushMessage> messages;
   // Messages [begin, end) are those of one table.
   const auto end_table = [&](size_t begin, PushMessage empty) {
-    std::vector<uint32_t> parts(num_servers, 0);
+    std::vector<uint32_t> num_messages(num_servers, 0);
     for (size_t i = begin; i < messages.size(); ++i) {
-      ++parts[messages[i].server().value()];
+      ++num_messages[messages[i].server().value()];
     }
     // A round ends when every server has heard from every worker, so a round's
     // push goes to all of them, with or without content.
     for (uint32_t s = 0; push.round != 0 && s < num_servers; ++s) {
-      if (parts[s] > 0) continue;
+      if (num_messages[s] > 0) continue;
       empty.groups.server = ServerIndex(s);
       empty.blocks.server = ServerIndex(s);
       messages.push_back(empty);
-      parts[s] = 1;
+      num_messages[s] = 1;
     }
     for (size_t i = begin; i < messages.size(); ++i) {
-      messages[i].table_parts = parts[messages[i].server().value()];
+      messages[i].table_messages = num_messages[messages[i].server().value()];
     }
   };
   for (const SparseGradients& sparse : push.sparse) {
@@ -179,7 +179,7 @@ grpc::ByteBuffer GrpcParameterClient::FramePush(
   header.set_cut(push.request.cut);
   header.set_part_index(static_cast<uint32_t>(message_index));
   header.set_part_count(static_cast<uint32_t>(push.messages.size()));
-  header.set_table_part_count(message.table_parts);
+  header.set_table_part_count(message.table_messages);
   header.set_round(push.request.round);
   const auto add = [&](const std::vector<data::ExampleRange>& ranges,
                        auto* to) {

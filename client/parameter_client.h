@@ -96,9 +96,9 @@ struct PushRequest {
   // The cut that it belongs after; 0 before the first, and in sync mode, where
   // rounds tell.
   uint64_t cut = 0;
-  // The push of a worker that is gone and may have made a part of it, which is
-  // completed here under its name; not set: the push is the sender's own.
-  // REQUIRES: round == 0.
+  // The push of a worker that is gone and may have made some messages of it,
+  // which is completed here under its name; not set: the push is the sender's
+  // own. REQUIRES: round == 0.
   std::optional<PushStamp> completes;
 };
 

@@ -24,12 +24,14 @@ v1::WorkRange RangeOf(const v1::ExampleInterval& interval) {
 
 // A push as all servers together know it.
 struct Push {
-  uint32_t part_count = 0;
-  std::set<uint32_t> parts;
+  uint32_t message_count = 0;
+  std::set<uint32_t> messages;
   Intervals examples;
   Intervals dense_examples;
 
-  bool IsWhole() const { return !parts.empty() && parts.size() >= part_count; }
+  bool IsWhole() const {
+    return !messages.empty() && messages.size() >= message_count;
+  }
 };
 
 // What is leased, and where its lines are.
@@ -126,8 +128,8 @@ class Recovery {
     AddTo(ledger.settled_dense_examples(), &Pass::dense);
     for (const v1::PushRecord& record : ledger.pushes()) {
       Push& push = pushes_[record.sequence()];
-      push.part_count = record.part_count();
-      push.parts.insert(record.parts().begin(), record.parts().end());
+      push.message_count = record.part_count();
+      push.messages.insert(record.parts().begin(), record.parts().end());
       push.examples = record.examples();
       push.dense_examples = record.dense_examples();
     }

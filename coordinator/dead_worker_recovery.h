@@ -52,16 +52,16 @@ inline constexpr uint64_t kMaxCompletionExamples = 4096;
 //
 // 1. its sequence is a window or more below the highest that any server saw:
 //    the client's rule;
-// 2. all of its parts were applied, some on this server, some on that;
+// 2. all of its messages were applied, some on this server, some on that;
 // 3. nothing of it is leased any more: the worker has marked it, or said that
 //    it is done, after all servers had answered. A server that came back from
 //    a checkpoint knows nothing of pushes before it, which were marked.
 //
 // All others that a server has a record of are completed under their name: a
-// part that is not told as applied may be so in some of its groups. An example
-// that is leased, and whose gradients of one kind, rows or dense parameters,
-// are in a push that a server knows and those of the other kind are not, is
-// completed without a name.
+// message that is not told as applied may be so in some of its groups. An
+// example that is leased, and whose gradients of one kind, rows or dense
+// parameters, are in a push that a server knows and those of the other kind are
+// not, is completed without a name.
 //
 // REQUIRES: no push of the worker is applied any more. The intervals of a push
 // are of one epoch.

@@ -53,11 +53,11 @@ class Checker {
                    "; legal are FLOAT32 (0), BFLOAT16 (1), FLOAT16 (2)");
   }
 
-  absl::Status Part(const v1::RequestHeader& header) const {
+  absl::Status MessageNumber(const v1::RequestHeader& header) const {
     if (header.part_count() == 0 || header.table_part_count() == 0) {
       return Invalid("header", "part_count is ", header.part_count(),
                      " and table_part_count ", header.table_part_count(),
-                     "; a push has at least one part");
+                     "; a push has at least one message");
     }
     if (header.part_index() >= header.part_count() ||
         header.table_part_count() > header.part_count()) {
@@ -176,7 +176,7 @@ absl::Status CheckAndComplete(const RawFields& raw,
 absl::Status CheckAndComplete(const RawFields& raw,
                               PushSparseRequestView* view) {
   const Checker check("PushSparseRequest");
-  OARLOCK_RETURN_IF_ERROR(check.Part(view->header));
+  OARLOCK_RETURN_IF_ERROR(check.MessageNumber(view->header));
   OARLOCK_RETURN_IF_ERROR(
       CompleteGroups(check, raw, view->keys, &view->groups, &view->num_keys));
   OARLOCK_RETURN_IF_ERROR(
@@ -214,7 +214,7 @@ absl::Status CheckAndComplete(const RawFields& raw, DenseResponseView* view) {
 absl::Status CheckAndComplete(const RawFields& raw,
                               PushDenseRequestView* view) {
   const Checker check("PushDenseRequest");
-  OARLOCK_RETURN_IF_ERROR(check.Part(view->header));
+  OARLOCK_RETURN_IF_ERROR(check.MessageNumber(view->header));
   OARLOCK_RETURN_IF_ERROR(check.Format(raw.answer_format));
   view->answer_format = static_cast<v1::ValueFormat>(raw.answer_format);
   OARLOCK_RETURN_IF_ERROR(CompleteBlocks(check, raw, &view->blocks));

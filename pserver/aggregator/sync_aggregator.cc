@@ -100,7 +100,7 @@ SyncAggregator::Arrival SyncAggregator::Arrive(PushView* push, PushDone* done,
     *refusal = ShutDownError();
     return Arrival::kRefused;
   }
-  if (Part* held = FindHeld(header); held != nullptr) {
+  if (HeldMessage* held = FindHeld(header); held != nullptr) {
     if (held->callers.size() == kMaxCallersPerMessage) {
       replies->push_back(
           {std::move(held->callers.front()),
@@ -138,14 +138,14 @@ SyncAggregator::Arrival SyncAggregator::Arrive(PushView* push, PushDone* done,
                            : header.round();
   member.started = true;
   const PushStamp stamp = StampOf(header);
-  const uint32_t part_index = header.part_index();
+  const uint32_t message_index = header.part_index();
   Contribution& contribution =
       rounds_[ahead].contributions[{stamp.worker, stamp.generation}];
   contribution.sequence = stamp.sequence;
-  contribution.num_parts = header.table_part_count();
-  Part& part = contribution.parts[part_index];
-  part.push = std::move(*push);
-  part.callers.push_back(std::move(*done));
+  contribution.num_messages = header.table_part_count();
+  HeldMessage& message = contribution.messages[message_index];
+  message.push = std::move(*push);
+  message.callers.push_back(std::move(*done));
   ++num_held_;
   return Arrival::kHeld;
 }
@@ -162,10 +162,10 @@ absl::Status SyncAggregator::CheckContribution(const v1::RequestHeader& header,
         stamp.worker.value(), stamp.generation.value(), name_, header.round()));
   }
   if (header.table_part_count() < 1 ||
-      header.table_part_count() > kMaxTableParts) {
+      header.table_part_count() > kMaxTableMessages) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "a push to %s has table_part_count %d; legal is 1 to %d", name_,
-        header.table_part_count(), kMaxTableParts));
+        header.table_part_count(), kMaxTableMessages));
   }
   const Contributor name(stamp.worker, stamp.generation);
   // One push per round, and rounds in the order of pushes.
@@ -190,32 +190,32 @@ absl::Status SyncAggregator::CheckContribution(const v1::RequestHeader& header,
       return refuse_order(contribution.sequence, other.number);
     }
     if (other.number != round.number) continue;
-    if (contribution.num_parts != header.table_part_count() ||
+    if (contribution.num_messages != header.table_part_count() ||
         contribution.complete()) {
       return absl::InvalidArgumentError(absl::StrFormat(
-          "worker %d sends part %d of sequence %d to %s with table_part_count "
-          "%d; %d of %d parts are here already; each part has a number of its "
-          "own and all the same count",
+          "worker %d sends message %d of sequence %d to %s with "
+          "table_part_count %d; %d of %d messages are here already; each "
+          "message has a number of its own and all the same count",
           stamp.worker.value(), header.part_index(), stamp.sequence.value(),
-          name_, header.table_part_count(), contribution.parts.size(),
-          contribution.num_parts));
+          name_, header.table_part_count(), contribution.messages.size(),
+          contribution.num_messages));
     }
   }
   return absl::OkStatus();
 }
 
-SyncAggregator::Part* SyncAggregator::FindHeld(
+SyncAggregator::HeldMessage* SyncAggregator::FindHeld(
     const v1::RequestHeader& header) {
   const PushStamp stamp = StampOf(header);
-  const auto find_in = [&](Round& round) -> Part* {
+  const auto find_in = [&](Round& round) -> HeldMessage* {
     const auto found =
         round.contributions.find({stamp.worker, stamp.generation});
     if (found == round.contributions.end() ||
         found->second.sequence != stamp.sequence) {
       return nullptr;
     }
-    const auto part = found->second.parts.find(header.part_index());
-    return part == found->second.parts.end() ? nullptr : &part->second;
+    const auto message = found->second.messages.find(header.part_index());
+    return message == found->second.messages.end() ? nullptr : &message->second;
   };
   if (closed_ != nullptr && closed_->number == header.round()) {
     return find_in(*closed_);
@@ -284,19 +284,19 @@ void SyncAggregator::DropIncomplete(WorkerIndex worker, Generation last,
         ++it;
         continue;
       }
-      for (auto& [index, part] : it->second.parts) {
-        for (PushDone& done : part.callers) {
+      for (auto& [index, message] : it->second.messages) {
+        for (PushDone& done : message.callers) {
           replies->push_back(
               {std::move(done),
                absl::AbortedError(absl::StrFormat(
                    "worker %d generation %d left the rounds of %s with %d of "
                    "%d messages for round %d; they are dropped; register anew",
                    worker.value(), it->first.second.value(), name_,
-                   it->second.parts.size(), it->second.num_parts,
+                   it->second.messages.size(), it->second.num_messages,
                    round.number))});
         }
       }
-      num_held_ -= it->second.parts.size();
+      num_held_ -= it->second.messages.size();
       it = round.contributions.erase(it);
     }
   }
@@ -342,12 +342,12 @@ void SyncAggregator::ApplyCompleteRounds() {
       ++num_applied_rounds_;
       applied = std::move(closed_);
       for (const auto& [name, contribution] : applied->contributions) {
-        num_held_ -= contribution.parts.size();
+        num_held_ -= contribution.messages.size();
       }
     }
     for (auto& [name, contribution] : applied->contributions) {
-      for (auto& [index, part] : contribution.parts) {
-        for (PushDone& done : part.callers) {
+      for (auto& [index, message] : contribution.messages) {
+        for (PushDone& done : message.callers) {
           if (status.ok()) {
             done(PushOutcome());
           } else {
@@ -380,8 +380,8 @@ absl::Status SyncAggregator::ApplySparse(const Round& round, uint32_t divisor,
                                          const std::vector<PushStamp>& stamps) {
   std::vector<const wire::PushSparseRequestView*> pushes;
   for (const auto& [name, contribution] : round.contributions) {
-    for (const auto& [index, part] : contribution.parts) {
-      pushes.push_back(&std::get<wire::PushSparseRequestView>(part.push));
+    for (const auto& [index, message] : contribution.messages) {
+      pushes.push_back(&std::get<wire::PushSparseRequestView>(message.push));
     }
   }
   const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
@@ -398,8 +398,8 @@ void SyncAggregator::ApplyDense(const Round& round, uint32_t divisor,
                                 const std::vector<PushStamp>& stamps) {
   std::vector<const wire::PushDenseRequestView*> pushes;
   for (const auto& [name, contribution] : round.contributions) {
-    for (const auto& [index, part] : contribution.parts) {
-      pushes.push_back(&std::get<wire::PushDenseRequestView>(part.push));
+    for (const auto& [index, message] : contribution.messages) {
+      pushes.push_back(&std::get<wire::PushDenseRequestView>(message.push));
     }
   }
   dense_merger_.Merge(
@@ -463,9 +463,9 @@ void SyncAggregator::Shutdown() {
     shut_down_ = true;
     for (Round& round : rounds_) {
       for (auto& [name, contribution] : round.contributions) {
-        num_held_ -= contribution.parts.size();
-        for (auto& [index, part] : contribution.parts) {
-          for (PushDone& done : part.callers) {
+        num_held_ -= contribution.messages.size();
+        for (auto& [index, message] : contribution.messages) {
+          for (PushDone& done : message.callers) {
             replies.push_back({std::move(done), ShutDownError()});
           }
         }

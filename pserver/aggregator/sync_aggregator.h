@@ -15,7 +15,7 @@
 // with the latest: its first message names the round from which it is waited
 // for, so it awaits the responses of its first round before it sends the next.
 // A worker that leaves, or is lost, is no longer waited for: what it has
-// delivered completely counts, a part of a push is dropped (Aborted).
+// delivered completely counts, a push that lacks messages is dropped (Aborted).
 //
 // Names. A message that is held already only adds a caller who waits for the
 // same response. One for a round that is over is answered as a duplicate if the
@@ -64,7 +64,7 @@ class SyncAggregator : public Aggregator {
   // is told Unavailable.
   static constexpr size_t kMaxCallersPerMessage = 4;
   // Messages of one push to one table of one server.
-  static constexpr uint32_t kMaxTableParts = 4096;
+  static constexpr uint32_t kMaxTableMessages = 4096;
 
   // The table and the clock must outlive this. Reduction as in the table's
   // configuration. No clock: time stands at 0.
@@ -92,18 +92,18 @@ class SyncAggregator : public Aggregator {
       std::variant<wire::PushSparseRequestView, wire::PushDenseRequestView>;
 
   // A message and who waits for it.
-  struct Part {
+  struct HeldMessage {
     PushView push;
     std::vector<PushDone> callers;
   };
   // What one worker gives to a round: the messages of one push.
   struct Contribution {
     Sequence sequence;
-    uint32_t num_parts = 0;
-    // By part_index.
-    absl::btree_map<uint32_t, Part> parts;
+    uint32_t num_messages = 0;
+    // By index.
+    absl::btree_map<uint32_t, HeldMessage> messages;
 
-    bool complete() const { return parts.size() == num_parts; }
+    bool complete() const { return messages.size() == num_messages; }
   };
   using Contributor = std::pair<WorkerIndex, Generation>;
   struct Round {
@@ -144,7 +144,7 @@ class SyncAggregator : public Aggregator {
                                  const Round& round) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The held message with the name and number of `header`, or null.
-  Part* FindHeld(const v1::RequestHeader& header)
+  HeldMessage* FindHeld(const v1::RequestHeader& header)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a message is told whose round is over.
   absl::StatusOr<PushOutcome> AnswerLate(const PushView& push) const;

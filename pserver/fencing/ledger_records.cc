@@ -6,8 +6,8 @@
 
 namespace oarlock::pserver {
 
-void LedgerRecords::Add(const PushPart& part, Outcome outcome) {
-  const uint64_t sequence = part.sequence.value();
+void LedgerRecords::Add(const PushMessageHeader& message, Outcome outcome) {
+  const uint64_t sequence = message.sequence.value();
   OARLOCK_CHECK(sequence >= 1);
   if (sequence > highest_) {
     // The places of the new sequences are those of the ones that they settle.
@@ -20,16 +20,16 @@ void LedgerRecords::Add(const PushPart& part, Outcome outcome) {
   Record& record = RecordOf(sequence);
   if (record.sequence == 0) {
     record.sequence = sequence;
-    record.cut = part.cut;
-    record.part_count = part.part_count;
-    Copy(part.examples, &record.examples);
-    Copy(part.dense_examples, &record.dense_examples);
+    record.cut = message.cut;
+    record.message_count = message.message_count;
+    Copy(message.examples, &record.examples);
+    Copy(message.dense_examples, &record.dense_examples);
   }
   if (outcome == Outcome::kPartial) return;
-  const auto place = std::lower_bound(record.parts.begin(), record.parts.end(),
-                                      part.part_index);
-  if (place != record.parts.end() && *place == part.part_index) return;
-  record.parts.insert(place, part.part_index);
+  const auto place = std::lower_bound(
+      record.messages.begin(), record.messages.end(), message.message_index);
+  if (place != record.messages.end() && *place == message.message_index) return;
+  record.messages.insert(place, message.message_index);
 }
 
 void LedgerRecords::Settle(Record* record) {
@@ -37,7 +37,7 @@ void LedgerRecords::Settle(Record* record) {
   Merge(record->examples, &settled_);
   Merge(record->dense_examples, &settled_dense_);
   record->sequence = 0;
-  record->parts.clear();
+  record->messages.clear();
 }
 
 void LedgerRecords::Describe(v1::WorkerLedger* ledger) const {
@@ -54,12 +54,12 @@ void LedgerRecords::Describe(v1::WorkerLedger* ledger) const {
     push->set_cut(record.cut);
     Copy(record.examples, push->mutable_examples());
     Copy(record.dense_examples, push->mutable_dense_examples());
-    push->set_part_count(record.part_count);
-    push->mutable_parts()->Add(record.parts.begin(), record.parts.end());
+    push->set_part_count(record.message_count);
+    push->mutable_parts()->Add(record.messages.begin(), record.messages.end());
   }
 }
 
-void LedgerRecords::Copy(const PushPart::Intervals& from,
+void LedgerRecords::Copy(const PushMessageHeader::Intervals& from,
                          std::vector<Interval>* to) {
   to->clear();
   for (const v1::ExampleInterval& interval : from) {
@@ -71,7 +71,7 @@ void LedgerRecords::Copy(const PushPart::Intervals& from,
 }
 
 void LedgerRecords::Copy(const std::vector<Interval>& from,
-                         PushPart::Intervals* to) {
+                         PushMessageHeader::Intervals* to) {
   for (const Interval& interval : from) {
     v1::ExampleInterval* const copy = to->Add();
     copy->set_epoch(interval.epoch);
@@ -81,7 +81,8 @@ void LedgerRecords::Copy(const std::vector<Interval>& from,
   }
 }
 
-void LedgerRecords::Copy(const Examples& from, PushPart::Intervals* to) {
+void LedgerRecords::Copy(const Examples& from,
+                         PushMessageHeader::Intervals* to) {
   for (const auto& [place, set] : from) {
     for (const IntervalSet::Interval& interval : set.intervals()) {
       v1::ExampleInterval* const copy = to->Add();

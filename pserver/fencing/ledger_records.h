@@ -20,13 +20,13 @@
 namespace oarlock::pserver {
 
 // One message of a push, as its header tells of it.
-struct PushPart {
+struct PushMessageHeader {
   using Intervals = google::protobuf::RepeatedPtrField<v1::ExampleInterval>;
 
   Sequence sequence;
   uint64_t cut = 0;
-  uint32_t part_index = 0;
-  uint32_t part_count = 0;
+  uint32_t message_index = 0;
+  uint32_t message_count = 0;
   Intervals examples;
   Intervals dense_examples;
 };
@@ -44,13 +44,13 @@ class LedgerRecords {
   enum class Outcome {
     kApplied,
     // Some groups may have it, others not: the push is remembered without this
-    // part.
+    // message.
     kPartial,
   };
-  // Adding a part again changes nothing. Of several parts of a push the first
-  // one tells cut, examples and number of parts.
-  // REQUIRES: a sequence of at least 1.
-  void Add(const PushPart& part, Outcome outcome);
+  // Adding a message again changes nothing. Cut, examples and number of
+  // messages are those of the first message of a push. REQUIRES: a sequence of
+  // at least 1.
+  void Add(const PushMessageHeader& message, Outcome outcome);
 
   // Fills in all of `ledger` but its worker.
   void Describe(v1::WorkerLedger* ledger) const;
@@ -66,18 +66,20 @@ class LedgerRecords {
     // 0: this one is free.
     uint64_t sequence = 0;
     uint64_t cut = 0;
-    uint32_t part_count = 0;
+    uint32_t message_count = 0;
     std::vector<Interval> examples;
     std::vector<Interval> dense_examples;
-    // Indices of the parts that are applied, ascending.
-    std::vector<uint32_t> parts;
+    // Indices of the messages that are applied, ascending.
+    std::vector<uint32_t> messages;
   };
   // By epoch and source.
   using Examples = absl::btree_map<std::pair<uint32_t, uint32_t>, IntervalSet>;
 
-  static void Copy(const PushPart::Intervals& from, std::vector<Interval>* to);
-  static void Copy(const std::vector<Interval>& from, PushPart::Intervals* to);
-  static void Copy(const Examples& from, PushPart::Intervals* to);
+  static void Copy(const PushMessageHeader::Intervals& from,
+                   std::vector<Interval>* to);
+  static void Copy(const std::vector<Interval>& from,
+                   PushMessageHeader::Intervals* to);
+  static void Copy(const Examples& from, PushMessageHeader::Intervals* to);
   static void Merge(const std::vector<Interval>& from, Examples* to);
 
   Record& RecordOf(uint64_t sequence) {

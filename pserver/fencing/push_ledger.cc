@@ -33,7 +33,7 @@ void PushLedger::Message::EndUnderWay(
       if (incarnation_->records == nullptr) {
         incarnation_->records = std::make_unique<LedgerRecords>();
       }
-      incarnation_->records->Add(part_, *outcome);
+      incarnation_->records->Add(header_, *outcome);
     }
   }
   if (!incarnation_->idle() || incarnation_->records != nullptr) return;
@@ -101,13 +101,13 @@ absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
   OARLOCK_CHECK(message->slot_ == nullptr);
   const Generation generation = GenerationOf(*header);
   message->completes_ = header->completing_generation() != 0;
-  PushPart& part = message->part_;
-  part.sequence = Sequence(header->sequence());
-  part.cut = header->cut();
-  part.part_index = header->part_index();
-  part.part_count = header->part_count();
-  part.examples.Swap(header->mutable_examples());
-  part.dense_examples.Swap(header->mutable_dense_examples());
+  PushMessageHeader& kept = message->header_;
+  kept.sequence = Sequence(header->sequence());
+  kept.cut = header->cut();
+  kept.message_index = header->part_index();
+  kept.message_count = header->part_count();
+  kept.examples.Swap(header->mutable_examples());
+  kept.dense_examples.Swap(header->mutable_dense_examples());
 
   Slot& slot = slots_[header->worker_index()];
   absl::MutexLock lock(&slot.mutex);

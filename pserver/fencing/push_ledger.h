@@ -51,7 +51,7 @@ class PushLedger {
         : slot_(std::exchange(other.slot_, nullptr)),
           incarnation_(other.incarnation_),
           completes_(other.completes_),
-          part_(std::move(other.part_)) {}
+          header_(std::move(other.header_)) {}
     Message& operator=(Message&&) = delete;
     ~Message() { Drop(); }
 
@@ -75,7 +75,7 @@ class PushLedger {
     Slot* slot_ = nullptr;  // null: under way nowhere
     Incarnation* incarnation_ = nullptr;
     bool completes_ = false;
-    PushPart part_;
+    PushMessageHeader header_;
   };
 
   // `fences` outlives this.

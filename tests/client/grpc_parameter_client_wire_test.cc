@@ -131,7 +131,7 @@ TEST_F(WireTest, DensePushesTellTheVersionsThatATableGoesBy) {
                                          testing::IsEmpty()));
 }
 
-TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
+TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirNumber) {
   Connect();
   RandomSequence random(7);
   auto rows = std::make_shared<RowBatch>(
@@ -153,15 +153,15 @@ TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
   const auto dense = server_.dense_pushes();
   ASSERT_GT(sparse.size(), 4u);
   ASSERT_GT(dense.size(), 4u);
-  // By sequence, the parts that have come.
-  std::map<uint64_t, std::set<uint32_t>> parts;
+  // By sequence, the messages that have come.
+  std::map<uint64_t, std::set<uint32_t>> messages;
   const auto check = [&](const v1::RequestHeader& header, size_t of_table) {
     EXPECT_EQ(header.worker_generation(), 5u);
     EXPECT_EQ(header.server_generation(), 77u);
     EXPECT_EQ(header.job_hash(), cluster::JobHash("default"));
     EXPECT_EQ(header.part_count(), (sparse.size() + dense.size()) / 2);
     EXPECT_EQ(header.table_part_count(), of_table / 2);
-    EXPECT_TRUE(parts[header.sequence()].insert(header.part_index()).second);
+    EXPECT_TRUE(messages[header.sequence()].insert(header.part_index()).second);
     ASSERT_EQ(header.examples_size(), 2);
     EXPECT_EQ(header.examples(0).source(), 2u);
     EXPECT_EQ(header.examples(0).end(), 200u);
@@ -183,10 +183,10 @@ TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirPart) {
     blocks[message.header().sequence()].insert(message.blocks().begin(),
                                                message.blocks().end());
   }
-  ASSERT_EQ(parts.size(), 2u);
+  ASSERT_EQ(messages.size(), 2u);
   for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
-    EXPECT_EQ(parts[sequence].size(), (sparse.size() + dense.size()) / 2);
-    EXPECT_EQ(*parts[sequence].rbegin() + 1, parts[sequence].size());
+    EXPECT_EQ(messages[sequence].size(), (sparse.size() + dense.size()) / 2);
+    EXPECT_EQ(*messages[sequence].rbegin() + 1, messages[sequence].size());
     // 600,000 floats in blocks of 16,384, each once.
     std::multiset<uint32_t> all;
     for (uint32_t block = 0; block < 37; ++block) all.insert(block);

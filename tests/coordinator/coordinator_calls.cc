@@ -189,8 +189,8 @@ void RandomCalls::ServerHeartbeat(const v1::CoordinatorState& state,
       v1::PushRecord& push = *ledger.add_pushes();
       push.set_sequence(sequence);
       push.set_part_count(2);
-      for (uint32_t part = 0; part < 2; ++part) {
-        if (Below(2) == 0) push.add_parts(part);
+      for (uint32_t message = 0; message < 2; ++message) {
+        if (Below(2) == 0) push.add_parts(message);
       }
       v1::ExampleInterval& interval = *push.add_examples();
       interval.set_begin(sequence * 10);

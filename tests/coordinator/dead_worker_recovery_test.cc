@@ -42,13 +42,13 @@ void Add(uint64_t begin, uint64_t end,
 
 // A push of rows and dense gradients of the same examples.
 v1::PushRecord Record(uint64_t sequence, uint64_t begin, uint64_t end,
-                      uint32_t part_count, std::vector<uint32_t> parts) {
+                      uint32_t message_count, std::vector<uint32_t> messages) {
   v1::PushRecord record;
   record.set_sequence(sequence);
   Add(begin, end, record.mutable_examples());
   Add(begin, end, record.mutable_dense_examples());
-  record.set_part_count(part_count);
-  for (uint32_t part : parts) record.add_parts(part);
+  record.set_part_count(message_count);
+  for (uint32_t message : messages) record.add_parts(message);
   return record;
 }
 
@@ -114,7 +114,7 @@ TEST_F(DeadWorkerRecoveryTest, APartialPushIsCompletedUnderItsName) {
   EXPECT_EQ(Text(pass.covered), "20-40@0+0 ");
 }
 
-TEST_F(DeadWorkerRecoveryTest, APushWithoutAWholePartIsCompletedToo) {
+TEST_F(DeadWorkerRecoveryTest, APushWithoutAWholeMessageIsCompletedToo) {
   Lease(Range(0, 100));
   Tell(1, Record(3, 60, 70, 2, {}));
   const RecoveredEpoch pass = Recover();

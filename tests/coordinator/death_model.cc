@@ -74,26 +74,26 @@ bool ModelServers::HasRows(uint64_t example, uint32_t server) const {
          Mix(example * num_servers_ + server) % 4 == 0;
 }
 
-std::vector<ModelServers::Part> ModelServers::Parts(
+std::vector<ModelServers::Message> ModelServers::Messages(
     const ModelPush& push) const {
-  std::vector<Part> parts;
+  std::vector<Message> messages;
   for (uint32_t server = 0; server < num_servers_; ++server) {
     if (std::any_of(push.rows.begin(), push.rows.end(), [&](uint64_t example) {
           return HasRows(example, server);
         })) {
-      parts.push_back({server, false});
+      messages.push_back({server, false});
     }
-    if (!push.dense.empty()) parts.push_back({server, true});
+    if (!push.dense.empty()) messages.push_back({server, true});
   }
-  return parts;
+  return messages;
 }
 
 std::vector<int> ModelServers::Groups(const ModelPush& push,
-                                      const Part& part) const {
-  if (part.dense) return {kDenseGroup};
+                                      const Message& message) const {
+  if (message.dense) return {kDenseGroup};
   std::set<int> groups;
   for (uint64_t example : push.rows) {
-    if (HasRows(example, part.server)) groups.insert(GroupOf(example));
+    if (HasRows(example, message.server)) groups.insert(GroupOf(example));
   }
   return {groups.begin(), groups.end()};
 }
@@ -102,9 +102,9 @@ ModelServers::Record& ModelServers::RecordOf(const ModelPush& push,
                                              uint32_t server) {
   Record& record =
       ledgers_[server][{push.worker, push.generation}][push.sequence];
-  if (record.part_count == 0) {
+  if (record.message_count == 0) {
     record.push = push;
-    record.part_count = static_cast<uint32_t>(Parts(push).size());
+    record.message_count = static_cast<uint32_t>(Messages(push).size());
   }
   return record;
 }
@@ -130,30 +130,30 @@ void ModelServers::ApplyGroup(const ModelPush& push, uint32_t server,
   }
 }
 
-void ModelServers::Apply(const ModelPush& push, uint32_t part_index) {
-  const Part part = Parts(push)[part_index];
-  for (int group : Groups(push, part)) {
-    if (InWindow(push, part.server, group)) continue;
-    ApplyGroup(push, part.server, group);
+void ModelServers::Apply(const ModelPush& push, uint32_t message_index) {
+  const Message message = Messages(push)[message_index];
+  for (int group : Groups(push, message)) {
+    if (InWindow(push, message.server, group)) continue;
+    ApplyGroup(push, message.server, group);
   }
-  RecordOf(push, part.server).parts.insert(part_index);
+  RecordOf(push, message.server).messages.insert(message_index);
 }
 
-void ModelServers::ApplyPartly(const ModelPush& push, uint32_t part_index) {
-  const Part part = Parts(push)[part_index];
-  std::vector<int> groups = Groups(push, part);
+void ModelServers::ApplyPartly(const ModelPush& push, uint32_t message_index) {
+  const Message message = Messages(push)[message_index];
+  std::vector<int> groups = Groups(push, message);
   groups.pop_back();
   for (int group : groups) {
-    if (InWindow(push, part.server, group)) continue;
-    ApplyGroup(push, part.server, group);
+    if (InWindow(push, message.server, group)) continue;
+    ApplyGroup(push, message.server, group);
   }
-  RecordOf(push, part.server);
+  RecordOf(push, message.server);
 }
 
 bool ModelServers::IsWhole(const ModelPush& push) const {
-  for (const Part& part : Parts(push)) {
-    for (int group : Groups(push, part)) {
-      if (!InWindow(push, part.server, group)) return false;
+  for (const Message& message : Messages(push)) {
+    for (int group : Groups(push, message)) {
+      if (!InWindow(push, message.server, group)) return false;
     }
   }
   return true;
@@ -178,8 +178,8 @@ v1::WorkerLedger ModelServers::Ledger(uint32_t server, uint32_t worker,
     push->set_cut(record.push.cut);
     AddIntervals(record.push.rows, push->mutable_examples());
     AddIntervals(record.push.dense, push->mutable_dense_examples());
-    push->set_part_count(record.part_count);
-    for (uint32_t part : record.parts) push->add_parts(part);
+    push->set_part_count(record.message_count);
+    for (uint32_t message : record.messages) push->add_parts(message);
   }
   return ledger;
 }
@@ -258,9 +258,9 @@ void ModelWorker::Send(ModelPush push, uint64_t cut, uint64_t lease) {
   }
   untold_[cut].insert(push.rows.begin(), push.rows.end());
   UnderWay& under_way = under_way_.emplace_back();
-  const size_t num_parts = servers_->Parts(push).size();
-  for (uint32_t part = 0; part < num_parts; ++part) {
-    under_way.parts.insert(part);
+  const size_t num_messages = servers_->Messages(push).size();
+  for (uint32_t message = 0; message < num_messages; ++message) {
+    under_way.messages.insert(message);
   }
   under_way.push = std::move(push);
   under_way.lease = lease;
@@ -351,20 +351,20 @@ void ModelWorker::Turn(uint64_t newest_cut, const Gate& gate) {
 void ModelWorker::Deliver(const Gate& gate) {
   if (under_way_.empty()) return;
   const auto push = under_way_.begin() + random_->Below(under_way_.size());
-  const auto part =
-      std::next(push->parts.begin(), random_->Below(push->parts.size()));
-  const uint32_t server = servers_->Parts(push->push)[*part].server;
+  const auto message =
+      std::next(push->messages.begin(), random_->Below(push->messages.size()));
+  const uint32_t server = servers_->Messages(push->push)[*message].server;
   const Fate fate = gate(server, push->push.cut);
   if (fate != Fate::kApply) return;
   if (random_->Below(10) == 0) {
-    servers_->ApplyPartly(push->push, *part);
+    servers_->ApplyPartly(push->push, *message);
     return;
   }
-  servers_->Apply(push->push, *part);
+  servers_->Apply(push->push, *message);
   // A response may be lost.
   if (random_->Below(10) == 0) return;
-  push->parts.erase(part);
-  if (!push->parts.empty()) return;
+  push->messages.erase(message);
+  if (!push->messages.empty()) return;
   if (push->lease != 0 && --completing_[push->lease] == 0) {
     completed_.push_back(push->lease);
     completing_.erase(push->lease);

@@ -55,7 +55,7 @@ struct ModelPush {
 // groups of them, or its dense gradients there, one group.
 class ModelServers {
  public:
-  struct Part {
+  struct Message {
     uint32_t server = 0;
     bool dense = false;
   };
@@ -64,11 +64,11 @@ class ModelServers {
       : num_servers_(num_servers), ledgers_(num_servers) {}
 
   uint32_t num_servers() const { return num_servers_; }
-  std::vector<Part> Parts(const ModelPush& push) const;
+  std::vector<Message> Messages(const ModelPush& push) const;
   // The message arrives and is applied, unless it has been or is settled.
-  void Apply(const ModelPush& push, uint32_t part);
+  void Apply(const ModelPush& push, uint32_t message_index);
   // It arrives, and fails before its last group.
-  void ApplyPartly(const ModelPush& push, uint32_t part);
+  void ApplyPartly(const ModelPush& push, uint32_t message_index);
   v1::WorkerLedger Ledger(uint32_t server, uint32_t worker,
                           uint64_t generation) const;
   // The server comes back from the checkpoint of this cut, with its log.
@@ -81,8 +81,8 @@ class ModelServers {
  private:
   struct Record {
     ModelPush push;
-    uint32_t part_count = 0;
-    std::set<uint32_t> parts;
+    uint32_t message_count = 0;
+    std::set<uint32_t> messages;
   };
   using Incarnation = std::pair<uint32_t, uint64_t>;
 
@@ -92,7 +92,7 @@ class ModelServers {
   void ApplyGroup(const ModelPush& push, uint32_t server, int group);
   Record& RecordOf(const ModelPush& push, uint32_t server);
   // Of what the push has there.
-  std::vector<int> Groups(const ModelPush& push, const Part& part) const;
+  std::vector<int> Groups(const ModelPush& push, const Message& message) const;
 
   const uint32_t num_servers_;
   // By server, incarnation and sequence.
@@ -144,7 +144,7 @@ class ModelWorker {
   };
   struct UnderWay {
     ModelPush push;
-    std::set<uint32_t> parts;
+    std::set<uint32_t> messages;
     // Of the push completion that it is for; 0: of ranges.
     uint64_t lease = 0;
   };

@@ -185,10 +185,10 @@ class Client:
         updated = {table: [None] * self._tables[table].dense.size
                    for table in dense}
         duplicates = 0
-        for part, (index, table, method, request) in enumerate(messages):
+        for number, (index, table, method, request) in enumerate(messages):
             request.header.CopyFrom(self._header(index))
             request.header.sequence = self._sequence
-            request.header.part_index = part
+            request.header.part_index = number
             request.header.part_count = len(messages)
             request.header.table_part_count = sum(
                 m[:2] == (index, table) for m in messages)

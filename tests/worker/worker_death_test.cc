@@ -222,9 +222,9 @@ class WorkerDeathTest : public ::testing::Test {
     header.set_table_part_count(1);
     SetExamples(push.rows, header.mutable_examples());
     SetExamples(push.dense, header.mutable_dense_examples());
-    uint32_t part = 0;
+    uint32_t message = 0;
     for (const client::GroupRun& run : rows) {
-      header.set_part_index(part++);
+      header.set_part_index(message++);
       if (!push.rows_arrive[run.server.value()]) continue;
       v1::PushSparseRequest request;
       *request.mutable_header() = header;
@@ -245,7 +245,7 @@ class WorkerDeathTest : public ::testing::Test {
       OARLOCK_RETURN_IF_ERROR(Send(worker, run.server, request));
     }
     for (const client::BlockRun& run : blocks) {
-      header.set_part_index(part++);
+      header.set_part_index(message++);
       if (!push.dense_arrive[run.server.value()]) continue;
       v1::PushDenseRequest request;
       *request.mutable_header() = header;
@@ -339,7 +339,7 @@ TEST_F(WorkerDeathTest, AllThatItSentArrived) {
        {.dense = {3, 4}}});
 }
 
-// More than the 64 whose parts servers remember one by one.
+// More than the 64 whose messages servers remember one by one.
 TEST_F(WorkerDeathTest, PushesThatSettledLongAgoAndPartialOnesBehindThem) {
   std::vector<DyingPush> pushes;
   for (uint64_t b = 0; b < 30; ++b) {

@@ -16,14 +16,15 @@ namespace oarlock::worker {
 // same in every run. Reused from round to round; not thread-safe.
 class MergedGradients {
  public:
-  struct Part {
+  struct Source {
     const client::KeyBatch* keys = nullptr;
     const float* gradients = nullptr;  // [keys, dim]
     // [keys] each, or null.
     const float* shows = nullptr;
     const float* clicks = nullptr;
   };
-  void Merge(const std::vector<Part>& parts, size_t dim, int partition_bits);
+  void Merge(const std::vector<Source>& sources, size_t dim,
+             int partition_bits);
 
   const client::KeyBatch& keys() const { return keys_; }
   const float* gradients() const { return gradients_.data(); }

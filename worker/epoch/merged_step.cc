@@ -16,17 +16,17 @@ void MergedStep::Merge(absl::Span<const std::shared_ptr<StepBuffer>> steps,
     const models::SparseInputSpec& spec =
         context_->model->spec().sparse_inputs[i];
     const bool counts = context_->PushesStatistics() && !spec.is_statistics();
-    std::vector<MergedGradients::Part> parts;
+    std::vector<MergedGradients::Source> sources;
     for (const auto& step : steps) {
       if (step == nullptr) continue;
       const SparseInputBuffer& input = step->inputs[i];
-      parts.push_back({&input.keys, input.gradients.data()});
+      sources.push_back({&input.keys, input.gradients.data()});
       if (!counts) continue;
-      parts.back().shows = input.statistics.shows().data();
-      parts.back().clicks = input.statistics.clicks().data();
+      sources.back().shows = input.statistics.shows().data();
+      sources.back().clicks = input.statistics.clicks().data();
     }
     MergedGradients& merged = merged_[i];
-    merged.Merge(parts, spec.row_dim, context_->parameters->partition_bits());
+    merged.Merge(sources, spec.row_dim, context_->parameters->partition_bits());
     push->sparse.push_back(
         {context_->sparse_tables[i], &merged.keys(), merged.gradients()});
     if (!counts) continue;

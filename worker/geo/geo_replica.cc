@@ -131,19 +131,20 @@ void GeoReplica::Apply(absl::Span<const GeoStep* const> steps,
   for (size_t i = 0; i < tables_.size(); ++i) {
     Table& table = tables_[i];
     const bool counts = statistics && KeepsStatistics(i);
-    std::vector<MergedGradients::Part> parts;
+    std::vector<MergedGradients::Source> sources;
     for (const GeoStep* step : steps) {
       const SparseInputBuffer& input = step->buffer->inputs[i];
-      parts.push_back({&input.keys, input.gradients.data()});
+      sources.push_back({&input.keys, input.gradients.data()});
       if (!counts) continue;
       table.rows.Count(step->rows[i], input.statistics.shows().data(),
                        input.statistics.clicks().data());
     }
-    if (parts.size() == 1) {
-      table.rows.Apply(*parts[0].keys, steps[0]->rows[i], parts[0].gradients);
+    if (sources.size() == 1) {
+      table.rows.Apply(*sources[0].keys, steps[0]->rows[i],
+                       sources[0].gradients);
       continue;
     }
-    table.merged.Merge(parts, table.rows.dim(), client_->partition_bits());
+    table.merged.Merge(sources, table.rows.dim(), client_->partition_bits());
     key_scratch_.clear();
     table.rows.Find(table.merged.keys().keys(), &row_scratch_, &key_scratch_);
     OARLOCK_CHECK(key_scratch_.empty());

@@ -47,16 +47,16 @@ TEST(AsyncAggregatorTest, PushesWithRetriesFollowAModel) {
       v1::RequestHeader header = PushHeader(worker, 1, ++sequences[worker]);
       header.set_table_part_count(3);
       ++num_pushes;
-      const auto parts =
+      const auto messages =
           CutByPartition(RandomGradients(random(), 50, 200, kDim), 3);
-      for (uint32_t i = 0; i < parts.size(); ++i) {
-        if (parts[i].empty()) continue;
+      for (uint32_t i = 0; i < messages.size(); ++i) {
+        if (messages[i].empty()) continue;
         header.set_part_index(i);
-        const Outcome outcome = PushSparse(&aggregator, header, parts[i]);
+        const Outcome outcome = PushSparse(&aggregator, header, messages[i]);
         ASSERT_TRUE(outcome.ok()) << outcome.status();
         EXPECT_EQ(outcome->duplicate_groups, 0u);
-        model.Apply(parts[i]);
-        sent.push_back({header, parts[i]});
+        model.Apply(messages[i]);
+        sent.push_back({header, messages[i]});
       }
     }
     EXPECT_EQ(RowsOf(*table), model.rows());

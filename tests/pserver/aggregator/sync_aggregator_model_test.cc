@@ -32,20 +32,20 @@ struct Message {
   uint64_t generation;
   uint64_t sequence;
   uint64_t round;
-  uint32_t part;
-  uint32_t parts;
+  uint32_t index;
+  uint32_t num_messages;
   SparseGradients gradients;
 
   std::string Prefix() const {
     return std::to_string(worker) + "." + std::to_string(generation) + "." +
-           std::to_string(sequence) + "." + std::to_string(part) + "#";
+           std::to_string(sequence) + "." + std::to_string(index) + "#";
   }
   std::string Name(int call) const { return Prefix() + std::to_string(call); }
   wire::PushSparseRequestView View() const {
     v1::RequestHeader header = PushHeader(worker, generation, sequence, round);
-    header.set_part_index(part);
-    header.set_part_count(parts);
-    header.set_table_part_count(parts);
+    header.set_part_index(index);
+    header.set_part_count(num_messages);
+    header.set_table_part_count(num_messages);
     return SparsePushOf(header, gradients);
   }
 };
@@ -55,16 +55,16 @@ constexpr float kLearningRate = 0.37f;
 
 std::vector<Message> MessagesOf(uint64_t data_seed, uint32_t worker,
                                 uint64_t generation, uint64_t sequence,
-                                uint64_t round, uint32_t num_parts,
+                                uint64_t round, uint32_t num_messages,
                                 SparseGradients* whole) {
   *whole = RandomGradients(
       DeriveSeed(data_seed, (worker * 1000 + generation) * 1000 + round), 40,
       60, kDim);
-  const auto parts = CutByPartition(*whole, num_parts);
+  const auto pieces = CutByPartition(*whole, num_messages);
   std::vector<Message> messages;
-  for (uint32_t i = 0; i < num_parts; ++i) {
+  for (uint32_t i = 0; i < num_messages; ++i) {
     messages.push_back(
-        {worker, generation, sequence, round, i, num_parts, parts[i]});
+        {worker, generation, sequence, round, i, num_messages, pieces[i]});
   }
   return messages;
 }
@@ -206,7 +206,7 @@ class RandomJob {
   void Die(uint32_t w) {
     Worker& worker = workers_[w];
     if (!worker.to_send.empty()) {
-      // Whoever waits for a part of the incomplete push is told so.
+      // Whoever waits for a message of the incomplete push is told so.
       for (const std::string& name :
            calls_[{w, worker.generation, worker.next_round - 1}]) {
         expected_[name] = absl::StatusCode::kAborted;
@@ -265,7 +265,7 @@ TEST(SyncAggregatorModelTest, DeathsAndReturnsGiveTheModelsRows) {
 
 // Threads as workers, each awaiting its responses, the last rounds with fewer
 // of them; messages of a push are sent by two threads at once.
-SparseGradients RunThreads(uint32_t num_workers, uint32_t num_parts,
+SparseGradients RunThreads(uint32_t num_workers, uint32_t num_messages,
                            SgdModel* model) {
   const auto table =
       MakeSparse(SparseConfig(kDim, kLearningRate, v1::SYNC, v1::SUM));
@@ -280,7 +280,7 @@ SparseGradients RunThreads(uint32_t num_workers, uint32_t num_parts,
       for (uint64_t round = 1; round <= rounds_of(w); ++round) {
         SparseGradients whole;
         const auto messages =
-            MessagesOf(3, w, 1, round, round, num_parts, &whole);
+            MessagesOf(3, w, 1, round, round, num_messages, &whole);
         absl::Mutex mutex;
         size_t num_responses = 0;
         const auto send = [&](size_t begin) {
@@ -310,7 +310,7 @@ SparseGradients RunThreads(uint32_t num_workers, uint32_t num_parts,
     std::vector<const SparseGradients*> gradients;
     for (uint32_t w = 0; w < num_workers; ++w) {
       if (round > rounds_of(w)) continue;
-      MessagesOf(3, w, 1, round, round, num_parts, &wholes[w]);
+      MessagesOf(3, w, 1, round, round, num_messages, &wholes[w]);
       gradients.push_back(&wholes[w]);
     }
     model->ApplyRound(gradients, 1);

@@ -40,14 +40,14 @@ class SyncAggregatorTest : public ::testing::Test {
                      {{kKey, {value}}}),
         responses_.Expect(name));
   }
-  // Message `part` of `parts`.
-  void PushPart(const std::string& name, uint32_t worker, uint64_t sequence,
-                uint64_t round, uint32_t part, uint32_t parts,
-                const SparseGradients& gradients, uint64_t generation = 1) {
+  // Message `index` of `num_messages`.
+  void PushMessage(const std::string& name, uint32_t worker, uint64_t sequence,
+                   uint64_t round, uint32_t index, uint32_t num_messages,
+                   const SparseGradients& gradients, uint64_t generation = 1) {
     v1::RequestHeader header = PushHeader(worker, generation, sequence, round);
-    header.set_part_index(part);
-    header.set_part_count(parts);
-    header.set_table_part_count(parts);
+    header.set_part_index(index);
+    header.set_part_count(num_messages);
+    header.set_table_part_count(num_messages);
     aggregator_->PushSparse(SparsePushOf(header, gradients),
                             responses_.Expect(name));
   }
@@ -94,23 +94,23 @@ TEST_F(SyncAggregatorTest, MeanDividesByContributorsNotByThoseWithTheKey) {
   for (uint32_t worker : {0, 1, 2}) Join(worker);
   Push("a", 0, 1, 1, 4);
   Push("b", 1, 1, 1, 5);
-  PushPart("c", 2, 1, 1, 0, 1, {});
+  PushMessage("c", 2, 1, 1, 0, 1, {});
   EXPECT_EQ(responses_.size(), 3u);
   EXPECT_EQ(Row(), 3);
 }
 
 TEST_F(SyncAggregatorTest, EmptyPushesCompleteARound) {
   Join(0);
-  PushPart("a", 0, 1, 1, 0, 1, {});
+  PushMessage("a", 0, 1, 1, 0, 1, {});
   EXPECT_EQ(responses_.Code("a"), kOk);
   EXPECT_EQ(aggregator_->CompleteRounds(), 1u);
 }
 
 TEST_F(SyncAggregatorTest, PushIsCompleteWhenAllItsMessagesAreThere) {
   Join(0);
-  PushPart("second", 0, 1, 1, 7, 2, {{Key{2}, {2}}});
+  PushMessage("second", 0, 1, 1, 7, 2, {{Key{2}, {2}}});
   EXPECT_FALSE(responses_.Has("second"));
-  PushPart("first", 0, 1, 1, 3, 2, {{Key{1}, {1}}});
+  PushMessage("first", 0, 1, 1, 3, 2, {{Key{1}, {1}}});
   EXPECT_EQ(responses_.order(), (std::vector<std::string>{"first", "second"}));
   EXPECT_EQ(Row(Key{1}), 1);
   EXPECT_EQ(Row(Key{2}), 2);
@@ -210,23 +210,24 @@ TEST_F(SyncAggregatorTest, ARoundTakesOnePushOfAWorker) {
   EXPECT_EQ(Row(), 2);
 }
 
-TEST_F(SyncAggregatorTest, PartsThatContradictEachOtherAreInvalid) {
+TEST_F(SyncAggregatorTest, MessagesThatContradictEachOtherAreInvalid) {
   Join(0);
-  PushPart("none", 0, 1, 1, 0, 0, {});
+  PushMessage("none", 0, 1, 1, 0, 0, {});
   EXPECT_EQ(responses_.Code("none"), absl::StatusCode::kInvalidArgument);
-  PushPart("too many", 0, 1, 1, 0, SyncAggregator::kMaxTableParts + 1, {});
+  PushMessage("too many", 0, 1, 1, 0, SyncAggregator::kMaxTableMessages + 1,
+              {});
   EXPECT_EQ(responses_.Code("too many"), absl::StatusCode::kInvalidArgument);
-  PushPart("first", 0, 1, 1, 0, 2, {});
-  PushPart("other count", 0, 1, 1, 1, 3, {});
+  PushMessage("first", 0, 1, 1, 0, 2, {});
+  PushMessage("other count", 0, 1, 1, 1, 3, {});
   EXPECT_EQ(responses_.Code("other count"), absl::StatusCode::kInvalidArgument);
-  PushPart("second", 0, 1, 1, 1, 2, {});
+  PushMessage("second", 0, 1, 1, 1, 2, {});
   EXPECT_EQ(responses_.Code("second"), kOk);
 }
 
-TEST_F(SyncAggregatorTest, PartOfALostWorkerIsDroppedAndTheRoundGoesOn) {
+TEST_F(SyncAggregatorTest, AMessageOfALostWorkerIsDroppedAndTheRoundGoesOn) {
   Join(0);
   Join(1);
-  PushPart("half", 1, 1, 1, 0, 2, {{kKey, {100}}});
+  PushMessage("half", 1, 1, 1, 0, 2, {{kKey, {100}}});
   Push("a", 0, 1, 1, 1);
   EXPECT_EQ(responses_.size(), 0u);
   Leave(1);
@@ -266,7 +267,7 @@ TEST_F(SyncAggregatorTest, WhatTheLastMemberLeavesBehindIsApplied) {
 TEST_F(SyncAggregatorTest, NewGenerationTakesThePlaceOfTheOld) {
   Join(0);
   Join(1);
-  PushPart("half", 1, 9, 1, 0, 2, {{kKey, {100}}});
+  PushMessage("half", 1, 9, 1, 0, 2, {{kKey, {100}}});
   Join(1, 2);
   EXPECT_EQ(responses_.Code("half"), absl::StatusCode::kAborted);
   Leave(1, 1);  // The news of the old one's death comes late.

@@ -24,16 +24,17 @@ v1::WorkerLedger Describe(const LedgerRecords& records) {
   return ledger;
 }
 
-TEST(LedgerRecordsTest, TellsWhichPartsOfAPushAreApplied) {
+TEST(LedgerRecordsTest, TellsWhichMessagesOfAPushAreApplied) {
   LedgerRecords records;
-  PushPart part = PartOf({.sequence = 7, .part_index = 3, .part_count = 5});
-  part.cut = 2;
-  *part.examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 100, 200);
-  *part.dense_examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 0, 200);
-  records.Add(part, Outcome::kApplied);
-  part.part_index = 1;
-  records.Add(part, Outcome::kApplied);
-  records.Add(part, Outcome::kApplied);  // It came again.
+  PushMessageHeader message =
+      MessageHeaderOf({.sequence = 7, .message_index = 3, .message_count = 5});
+  message.cut = 2;
+  *message.examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 100, 200);
+  *message.dense_examples.Add() = IntervalOf({.epoch = 1, .source = 4}, 0, 200);
+  records.Add(message, Outcome::kApplied);
+  message.message_index = 1;
+  records.Add(message, Outcome::kApplied);
+  records.Add(message, Outcome::kApplied);  // It came again.
 
   const v1::WorkerLedger ledger = Describe(records);
   EXPECT_EQ(ledger.highest(), 7u);
@@ -46,12 +47,14 @@ TEST(LedgerRecordsTest, TellsWhichPartsOfAPushAreApplied) {
             "part_count: 5 parts: 1 parts: 3");
 }
 
-TEST(LedgerRecordsTest, APartialPushIsThereWithoutThePart) {
+TEST(LedgerRecordsTest, APartialPushIsThereWithoutTheMessage) {
   LedgerRecords records;
-  records.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kPartial);
+  records.Add(MessageHeaderOf({.sequence = 1, .message_count = 2}),
+              Outcome::kPartial);
   EXPECT_EQ(Describe(records).pushes(0).ShortDebugString(),
             "sequence: 1 part_count: 2");
-  records.Add(PartOf({.sequence = 1, .part_count = 2}), Outcome::kApplied);
+  records.Add(MessageHeaderOf({.sequence = 1, .message_count = 2}),
+              Outcome::kApplied);
   EXPECT_EQ(Describe(records).pushes(0).ShortDebugString(),
             "sequence: 1 part_count: 2 parts: 0");
 }
@@ -59,9 +62,9 @@ TEST(LedgerRecordsTest, APartialPushIsThereWithoutThePart) {
 TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
   LedgerRecords records;
   for (uint64_t sequence = 1; sequence <= 66; ++sequence) {
-    PushPart part = PartOf({.sequence = sequence});
-    *part.examples.Add() = IntervalOf({}, sequence * 10, sequence * 10 + 10);
-    records.Add(part, Outcome::kApplied);
+    PushMessageHeader message = MessageHeaderOf({.sequence = sequence});
+    *message.examples.Add() = IntervalOf({}, sequence * 10, sequence * 10 + 10);
+    records.Add(message, Outcome::kApplied);
   }
   const v1::WorkerLedger ledger = Describe(records);
   ASSERT_EQ(ledger.pushes_size(), 64);
@@ -75,13 +78,13 @@ TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
 // Keeps every message that was ever added.
 class ModelRecords {
  public:
-  void Add(const PushPart& part, Outcome outcome) {
-    const uint64_t sequence = part.sequence.value();
+  void Add(const PushMessageHeader& message, Outcome outcome) {
+    const uint64_t sequence = message.sequence.value();
     highest_ = std::max(highest_, sequence);
     auto [push, is_new] = pushes_.try_emplace(sequence);
-    if (is_new) push->second.first = part;
+    if (is_new) push->second.first = message;
     if (outcome == Outcome::kApplied) {
-      push->second.second.insert(part.part_index);
+      push->second.second.insert(message.message_index);
     }
   }
 
@@ -90,20 +93,20 @@ class ModelRecords {
     ExampleSet settled, settled_dense;
     int num_records = 0;
     for (const auto& [sequence, push] : pushes_) {
-      const auto& [part, applied] = push;
+      const auto& [message, applied] = push;
       if (sequence + 64 <= highest_) {
-        AddExamples(part.examples, &settled);
-        AddExamples(part.dense_examples, &settled_dense);
+        AddExamples(message.examples, &settled);
+        AddExamples(message.dense_examples, &settled_dense);
         continue;
       }
       ASSERT_LT(num_records, ledger.pushes_size());
       const v1::PushRecord& record = ledger.pushes(num_records++);
       ASSERT_EQ(record.sequence(), sequence);
-      ASSERT_EQ(record.cut(), part.cut);
-      ASSERT_EQ(record.part_count(), part.part_count);
-      ASSERT_EQ(ExamplesOf(record.examples()), ExamplesOf(part.examples));
+      ASSERT_EQ(record.cut(), message.cut);
+      ASSERT_EQ(record.part_count(), message.message_count);
+      ASSERT_EQ(ExamplesOf(record.examples()), ExamplesOf(message.examples));
       ASSERT_EQ(ExamplesOf(record.dense_examples()),
-                ExamplesOf(part.dense_examples));
+                ExamplesOf(message.dense_examples));
       ASSERT_EQ(
           std::vector<uint32_t>(record.parts().begin(), record.parts().end()),
           std::vector<uint32_t>(applied.begin(), applied.end()));
@@ -115,14 +118,15 @@ class ModelRecords {
 
  private:
   uint64_t highest_ = 0;
-  // The first message, and which parts are applied.
-  std::map<uint64_t, std::pair<PushPart, std::set<uint32_t>>> pushes_;
+  // The first message, and which messages are applied.
+  std::map<uint64_t, std::pair<PushMessageHeader, std::set<uint32_t>>> pushes_;
 };
 
-PushPart RandomPart(uint64_t sequence, RandomSequence* random) {
-  PushPart part = PartOf({.sequence = sequence, .part_count = 6});
-  part.cut = sequence / 50;
-  const auto add = [&](PushPart::Intervals* intervals) {
+PushMessageHeader RandomMessage(uint64_t sequence, RandomSequence* random) {
+  PushMessageHeader message =
+      MessageHeaderOf({.sequence = sequence, .message_count = 6});
+  message.cut = sequence / 50;
+  const auto add = [&](PushMessageHeader::Intervals* intervals) {
     for (uint64_t n = random->Below(4); n > 0; --n) {
       const Source source = {.epoch = static_cast<uint32_t>(random->Below(2)),
                              .source = static_cast<uint32_t>(random->Below(3))};
@@ -131,9 +135,9 @@ PushPart RandomPart(uint64_t sequence, RandomSequence* random) {
       *intervals->Add() = IntervalOf(source, begin, begin + random->Below(20));
     }
   };
-  add(&part.examples);
-  add(&part.dense_examples);
-  return part;
+  add(&message.examples);
+  add(&message.dense_examples);
+  return message;
 }
 
 TEST(LedgerRecordsTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
@@ -142,7 +146,7 @@ TEST(LedgerRecordsTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
     RandomSequence random(seed);
     LedgerRecords records;
     ModelRecords model;
-    std::map<uint64_t, PushPart> sent;
+    std::map<uint64_t, PushMessageHeader> sent;
     uint64_t newest = 0;
     for (int step = 0; step < 2000; ++step) {
       // Mostly of the newest pushes; now and then a gap, small or large, since
@@ -162,8 +166,8 @@ TEST(LedgerRecordsTest, RandomMessagesAgreeWithAModelThatKeepsThemAll) {
       }
       newest = std::max(newest, sequence);
       auto [push, is_new] = sent.try_emplace(sequence);
-      if (is_new) push->second = RandomPart(sequence, &random);
-      push->second.part_index = random.Below(6);
+      if (is_new) push->second = RandomMessage(sequence, &random);
+      push->second.message_index = random.Below(6);
       const Outcome outcome =
           random.Below(10) == 0 ? Outcome::kPartial : Outcome::kApplied;
       records.Add(push->second, outcome);

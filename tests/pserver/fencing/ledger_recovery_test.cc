@@ -158,16 +158,17 @@ Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
           estate.done.insert(example / kExamples * kExamples).second;
     }
   }
-  std::map<uint64_t, std::set<uint32_t>> parts;
+  std::map<uint64_t, std::set<uint32_t>> messages;
   std::map<uint64_t, uint64_t> examples;
   for (const auto& ledger : ledgers) {
     for (const v1::PushRecord& push : ledger.pushes()) {
       examples[push.sequence()] = push.examples(0).begin();
-      parts[push.sequence()].insert(push.parts().begin(), push.parts().end());
+      messages[push.sequence()].insert(push.parts().begin(),
+                                       push.parts().end());
     }
   }
   for (const auto& [sequence, first] : examples) {
-    if (sequence + 64 <= highest || parts[sequence].size() == kNumServers) {
+    if (sequence + 64 <= highest || messages[sequence].size() == kNumServers) {
       estate.done.insert(first);
     } else {
       estate.partial[sequence] = first;

@@ -28,25 +28,26 @@ inline v1::ExampleInterval IntervalOf(const Source& source, uint64_t begin,
   return interval;
 }
 
-struct PartName {
+struct MessageName {
   uint64_t sequence = 1;
-  uint32_t part_index = 0;
-  uint32_t part_count = 1;
+  uint32_t message_index = 0;
+  uint32_t message_count = 1;
 };
 
 // Without examples.
-inline PushPart PartOf(const PartName& name) {
-  PushPart part;
-  part.sequence = Sequence(name.sequence);
-  part.part_index = name.part_index;
-  part.part_count = name.part_count;
-  return part;
+inline PushMessageHeader MessageHeaderOf(const MessageName& name) {
+  PushMessageHeader header;
+  header.sequence = Sequence(name.sequence);
+  header.message_index = name.message_index;
+  header.message_count = name.message_count;
+  return header;
 }
 
 // Every example by itself: epoch, source, number.
 using ExampleSet = std::set<std::tuple<uint32_t, uint32_t, uint64_t>>;
 
-inline void AddExamples(const PushPart::Intervals& intervals, ExampleSet* set) {
+inline void AddExamples(const PushMessageHeader::Intervals& intervals,
+                        ExampleSet* set) {
   for (const v1::ExampleInterval& interval : intervals) {
     for (uint64_t i = interval.begin(); i < interval.end(); ++i) {
       set->emplace(interval.epoch(), interval.source(), i);
@@ -54,7 +55,7 @@ inline void AddExamples(const PushPart::Intervals& intervals, ExampleSet* set) {
   }
 }
 
-inline ExampleSet ExamplesOf(const PushPart::Intervals& intervals) {
+inline ExampleSet ExamplesOf(const PushMessageHeader::Intervals& intervals) {
   ExampleSet set;
   AddExamples(intervals, &set);
   return set;

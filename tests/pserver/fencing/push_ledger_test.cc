@@ -28,12 +28,12 @@ namespace {
 constexpr uint32_t kNumWorkers = 3;
 
 v1::RequestHeader HeaderOf(uint32_t worker, uint64_t generation,
-                           uint64_t sequence, uint32_t part_index = 0) {
+                           uint64_t sequence, uint32_t message_index = 0) {
   v1::RequestHeader header;
   header.set_worker_index(worker);
   header.set_worker_generation(generation);
   header.set_sequence(sequence);
-  header.set_part_index(part_index);
+  header.set_part_index(message_index);
   header.set_part_count(8);
   *header.add_examples() = IntervalOf({}, sequence * 10, sequence * 10 + 10);
   return header;
@@ -229,14 +229,14 @@ TEST_F(PushLedgerTest, ReplayedPushesAreApplied) {
 }
 
 // What each incarnation was told to be applied, as the ledgers have it.
-using Parts = std::map<uint64_t, std::set<uint32_t>>;
+using Messages = std::map<uint64_t, std::set<uint32_t>>;
 
-Parts PartsOf(const v1::WorkerLedger& ledger) {
-  Parts parts;
+Messages MessagesOf(const v1::WorkerLedger& ledger) {
+  Messages messages;
   for (const v1::PushRecord& push : ledger.pushes()) {
-    parts[push.sequence()].insert(push.parts().begin(), push.parts().end());
+    messages[push.sequence()].insert(push.parts().begin(), push.parts().end());
   }
-  return parts;
+  return messages;
 }
 
 // Random calls, each push under way for a while.
@@ -255,7 +255,7 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
     // By worker: the newest generation, whether it is closed; what is retired.
     std::vector<uint64_t> newest(kNumWorkers, 1), retired(kNumWorkers, 0);
     std::vector<bool> closed(kNumWorkers, false);
-    std::map<std::pair<uint32_t, uint64_t>, Parts> applied;
+    std::map<std::pair<uint32_t, uint64_t>, Messages> applied;
     const auto is_fenced = [&](uint32_t worker, uint64_t generation) {
       return generation < newest[worker] ||
              (generation == newest[worker] && closed[worker]);
@@ -295,7 +295,7 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
                                                pushes == 0 &&
                                                generation > retired[worker]);
           if (!collected.has_value()) break;
-          ASSERT_EQ(PartsOf(*collected), (applied[{worker, generation}]));
+          ASSERT_EQ(MessagesOf(*collected), (applied[{worker, generation}]));
           break;
         }
         case 2:
@@ -359,7 +359,7 @@ TEST_F(PushLedgerTest, ACollectedLedgerIsFinalUnderConcurrency) {
   constexpr int kNumThreads = 3;
   std::atomic<uint64_t> current{1};
   absl::Mutex mutex;
-  std::map<uint64_t, Parts> applied;
+  std::map<uint64_t, Messages> applied;
   std::vector<std::thread> threads;
   for (int t = 0; t < kNumThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -386,7 +386,7 @@ TEST_F(PushLedgerTest, ACollectedLedgerIsFinalUnderConcurrency) {
     });
   }
   // Only compared in the end: a later push would show then.
-  std::map<uint64_t, Parts> collected;
+  std::map<uint64_t, Messages> collected;
   for (uint64_t generation = 1; generation <= kNumGenerations; ++generation) {
     const auto has_applied = [&] {
       absl::MutexLock lock(&mutex);
@@ -396,7 +396,7 @@ TEST_F(PushLedgerTest, ACollectedLedgerIsFinalUnderConcurrency) {
     Lose(0, generation);
     std::optional<v1::WorkerLedger> ledger;
     while (!ledger.has_value()) ledger = Collect(0, generation);
-    collected[generation] = PartsOf(*ledger);
+    collected[generation] = MessagesOf(*ledger);
     // Refused pushes may be under way still.
     while (generation % 2 == 0 && !Retire(0, generation)) {
     }

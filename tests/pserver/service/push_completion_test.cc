@@ -27,12 +27,12 @@ class PushCompletionTest : public ParameterServiceTest {
     ASSERT_TRUE(registry_->Create(SparseConfig(1, -1, mode)).ok());
   }
   static v1::RequestHeader HeaderOfDead(uint64_t sequence,
-                                        uint32_t part_index = 0,
-                                        uint32_t part_count = 1) {
+                                        uint32_t message_index = 0,
+                                        uint32_t message_count = 1) {
     v1::RequestHeader header = HeaderOfPush(0, sequence);
-    header.set_part_index(part_index);
-    header.set_part_count(part_count);
-    header.set_table_part_count(part_count);
+    header.set_part_index(message_index);
+    header.set_part_count(message_count);
+    header.set_table_part_count(message_count);
     *header.add_examples() = IntervalOf({}, sequence * 8, sequence * 8 + 8);
     return header;
   }
@@ -61,9 +61,9 @@ TEST_F(PushCompletionTest, SkipsGroupsThatAreAppliedAndAppliesTheRest) {
   StartWith(v1::ASYNC);
   const SparseGradients all = Ones(100);
   // Two of three messages arrive.
-  const std::vector<SparseGradients> parts = CutByPartition(all, 3);
+  const std::vector<SparseGradients> messages = CutByPartition(all, 3);
   for (uint32_t i : {0, 2}) {
-    ASSERT_TRUE(Push(PushOf(HeaderOfDead(5, i, 3), parts[i])).ok());
+    ASSERT_TRUE(Push(PushOf(HeaderOfDead(5, i, 3), messages[i])).ok());
   }
   LoseWorker0();
   const v1::WorkerLedger ledger = Ledger();
@@ -194,23 +194,24 @@ TEST_F(PushCompletionTest, WhateverArrivedEveryGradientIsAppliedOnce) {
       push[key] = {1};  // Order must not matter.
     }
     model.Apply(push);
-    const std::vector<SparseGradients> parts = CutByPartition(push, 4);
+    const std::vector<SparseGradients> messages = CutByPartition(push, 4);
     for (uint32_t i = 0; i < 4; ++i) {
       for (uint64_t times = random.Below(3); times > 0; --times) {
-        ASSERT_TRUE(Push(PushOf(HeaderOfDead(sequence, i, 4), parts[i])).ok());
+        ASSERT_TRUE(
+            Push(PushOf(HeaderOfDead(sequence, i, 4), messages[i])).ok());
       }
     }
   }
   LoseWorker0();
-  std::map<uint64_t, int> num_parts;
+  std::map<uint64_t, int> num_messages;
   const v1::WorkerLedger ledger = Ledger();
   for (const v1::PushRecord& push : ledger.pushes()) {
-    num_parts[push.sequence()] = push.parts_size();
+    num_messages[push.sequence()] = push.parts_size();
   }
   int partial = 0;
   for (const auto& [sequence, push] : pushes) {
-    if (num_parts[sequence] == 4) continue;
-    partial += num_parts[sequence] > 0;
+    if (num_messages[sequence] == 4) continue;
+    partial += num_messages[sequence] > 0;
     ASSERT_TRUE(Push(PushOf(Completing(HeaderOfDead(sequence)), push)).ok());
   }
   EXPECT_GT(partial, 0);

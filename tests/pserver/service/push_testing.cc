@@ -133,12 +133,12 @@ wire::PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
 }
 
 std::vector<SparseGradients> CutByPartition(const SparseGradients& gradients,
-                                            uint32_t num_parts) {
-  std::vector<SparseGradients> parts(num_parts);
+                                            uint32_t num_messages) {
+  std::vector<SparseGradients> messages(num_messages);
   for (const auto& [key, gradient] : gradients) {
-    parts[PartitionOf(key).value() % num_parts][key] = gradient;
+    messages[PartitionOf(key).value() % num_messages][key] = gradient;
   }
-  return parts;
+  return messages;
 }
 
 SparseGradients RandomGradients(uint64_t seed, uint32_t num_keys,

@@ -40,7 +40,7 @@ std::unique_ptr<sparse_table::DenseTable> MakeDense(
 using SparseGradients = std::map<Key, std::vector<float>>;
 using DenseGradients = std::map<BlockIndex, std::vector<float>>;
 
-// A header with one part of one.
+// The header of a push of one message.
 v1::RequestHeader PushHeader(uint32_t worker, uint64_t generation,
                              uint64_t sequence, uint64_t round = 0);
 wire::PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
@@ -48,10 +48,10 @@ wire::PushSparseRequestView SparsePushOf(const v1::RequestHeader& header,
 wire::PushDenseRequestView DensePushOf(const v1::RequestHeader& header,
                                        const DenseGradients& gradients);
 
-// Cuts gradients into `num_parts` messages, whole partitions each; some may be
-// empty.
+// Cuts gradients into `num_messages` messages, whole partitions each; some may
+// be empty.
 std::vector<SparseGradients> CutByPartition(const SparseGradients& gradients,
-                                            uint32_t num_parts);
+                                            uint32_t num_messages);
 
 // Random gradients for about `num_keys` of the keys below `key_bound`.
 SparseGradients RandomGradients(uint64_t seed, uint32_t num_keys,

@@ -18,7 +18,7 @@ struct Lane {
   std::vector<float> gradients;
 };
 
-MergedGradients::Part PartOf(const Lane& lane) {
+MergedGradients::Source SourceOf(const Lane& lane) {
   return {&lane.keys, lane.gradients.data()};
 }
 
@@ -30,7 +30,7 @@ Lane LaneOf(const std::vector<Key>& keys, const std::vector<float>& gradients,
   return lane;
 }
 
-TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheParts) {
+TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheSources) {
   const uint64_t seed = 31;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   RandomSequence random(seed);
@@ -40,7 +40,7 @@ TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheParts) {
     const int bits = static_cast<int>(random.Below(9));
     std::vector<Lane> lanes(random.Below(5));
     std::map<Key, std::vector<float>> expected;
-    std::vector<MergedGradients::Part> parts;
+    std::vector<MergedGradients::Source> sources;
     for (Lane& lane : lanes) {
       std::vector<Key> keys(random.Below(400));
       for (Key& key : keys) key = Key{random.Below(300)};
@@ -54,9 +54,9 @@ TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheParts) {
           sum[d] += value;
         }
       }
-      parts.push_back(PartOf(lane));
+      sources.push_back(SourceOf(lane));
     }
-    merged.Merge(parts, dim, bits);
+    merged.Merge(sources, dim, bits);
     ASSERT_EQ(merged.keys().keys().size(), expected.size());
     for (size_t i = 0; i < merged.keys().keys().size(); ++i) {
       const std::vector<float>& sum = expected.at(merged.keys().keys()[i]);
@@ -68,22 +68,22 @@ TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheParts) {
   }
 }
 
-TEST(MergedGradientsTest, AdditionFollowsTheOrderOfTheParts) {
+TEST(MergedGradientsTest, AdditionFollowsTheOrderOfTheSources) {
   const Lane big = LaneOf({Key{7}}, {1e8f}, 2);
   const Lane one = LaneOf({Key{7}}, {1.0f}, 2);
   const Lane less = LaneOf({Key{7}}, {-1e8f}, 2);
   MergedGradients merged;
-  merged.Merge({PartOf(big), PartOf(less), PartOf(one)}, 1, 2);
+  merged.Merge({SourceOf(big), SourceOf(less), SourceOf(one)}, 1, 2);
   EXPECT_EQ(merged.gradients()[0], 1.0f);
   // 1 is lost beside 1e8.
-  merged.Merge({PartOf(big), PartOf(one), PartOf(less)}, 1, 2);
+  merged.Merge({SourceOf(big), SourceOf(one), SourceOf(less)}, 1, 2);
   EXPECT_EQ(merged.gradients()[0], 0.0f);
 }
 
-TEST(MergedGradientsTest, NoPartsLeaveNothing) {
+TEST(MergedGradientsTest, NoSourcesLeaveNothing) {
   const Lane lane = LaneOf({Key{7}}, {1.0f}, 2);
   MergedGradients merged;
-  merged.Merge({PartOf(lane)}, 1, 2);
+  merged.Merge({SourceOf(lane)}, 1, 2);
   merged.Merge({}, 1, 2);
   EXPECT_TRUE(merged.keys().keys().empty());
   EXPECT_TRUE(merged.keys().groups().empty());
