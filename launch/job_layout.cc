@@ -450,13 +450,13 @@ absl::StatusOr<v1::NodeShare> ShareOfNode(
 }
 
 absl::StatusOr<JobLayout> LayOutNodes(const v1::LaunchConfig& config,
-                                      const v1::MeetingRound& round) {
+                                      const v1::MeetingRound& attempt) {
   OARLOCK_ASSIGN_OR_RETURN(const Mode mode, ReadMode(config));
   JobLayout layout;
   layout.collective = mode.collective;
   layout.devices = mode.devices;
-  layout.this_node = static_cast<int>(round.node());
-  for (const v1::NodeShare& node : round.nodes()) {
+  layout.this_node = static_cast<int>(attempt.node());
+  for (const v1::NodeShare& node : attempt.nodes()) {
     const int index = static_cast<int>(layout.nodes.size());
     layout.nodes.push_back(node.host());
     for (uint32_t port : node.server_ports()) {

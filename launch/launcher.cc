@@ -108,7 +108,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   failure_.clear();
   kill_at_ = linger_until_ = absl::InfiniteFuture();
   workers_done_ = interrupted_ = restarting_all_ = workers_told_ = false;
-  restarts_of_all_ = options_.rounds_before;
+  restarts_of_all_ = options_.attempts_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   OARLOCK_RETURN_IF_ERROR(LockLogs());
   SignalCounter signals;
@@ -161,7 +161,7 @@ absl::Status Launcher::StartAll() {
     OARLOCK_RETURN_IF_ERROR(KeepAsOld(absl::StrCat(plan_->log_dir, "/", name)));
   }
   for (const ProcessPlan& plan : plan_->processes) {
-    const bool again = options_.rounds_before > 0;
+    const bool again = options_.attempts_before > 0;
     if (!again) OARLOCK_RETURN_IF_ERROR(KeepAsOld(plan.log_file));
     auto process = std::make_unique<Process>();
     process->plan = &plan;
@@ -180,7 +180,7 @@ void Launcher::FollowFirstWorker() {
     if (plan.role == cluster::Role::kServer) continue;
     follower_ = std::make_unique<LogFollower>(plan.log_file, stdout);
     // Its log goes on.
-    if (options_.rounds_before > 0) follower_->Skip();
+    if (options_.attempts_before > 0) follower_->Skip();
     return;
   }
 }

@@ -65,7 +65,7 @@ struct LauncherOptions {
   std::vector<std::string> outputs;
   // How often the processes of all nodes were started before this run. From 1
   // on they are told so, and their logs go on.
-  int rounds_before = 0;
+  int attempts_before = 0;
   // Asked about every kPollInterval: whether what runs has to end because of
   // another node.
   struct StopRequest {

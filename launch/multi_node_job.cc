@@ -76,10 +76,11 @@ class MultiNodeJob {
   absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> Serve(
       const v1::NodeReport& report,
       const cluster::SecurityOptions& security) const;
-  // One round: the exit code, or nothing when there is another one.
-  absl::StatusOr<std::optional<int>> RunRound(const v1::MeetingRound& round);
+  // One attempt: the exit code, or nothing when there is another one.
+  absl::StatusOr<std::optional<int>> RunAttempt(
+      const v1::MeetingRound& attempt);
   // Tells the others how the processes of this node have ended.
-  std::optional<int> EndRound(const Launcher& launcher, int exit_code);
+  std::optional<int> EndAttempt(const Launcher& launcher, int exit_code);
 
   const v1::LaunchConfig& config_;
   const v1::RendezvousConfig& rendezvous_config_;
@@ -143,8 +144,8 @@ absl::Status MultiNodeJob::Connect(const v1::NodeShare& share) {
   return absl::OkStatus();
 }
 
-std::optional<int> MultiNodeJob::EndRound(const Launcher& launcher,
-                                          int exit_code) {
+std::optional<int> MultiNodeJob::EndAttempt(const Launcher& launcher,
+                                            int exit_code) {
   const bool stop_requested = client_->over().has_value();
   const v1::MeetingOver over =
       exit_code == 0 ? client_->Done()
@@ -159,22 +160,23 @@ std::optional<int> MultiNodeJob::EndRound(const Launcher& launcher,
   return exit_code == 0 ? 1 : exit_code;
 }
 
-absl::StatusOr<std::optional<int>> MultiNodeJob::RunRound(
-    const v1::MeetingRound& round) {
-  OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout, LayOutNodes(config_, round));
+absl::StatusOr<std::optional<int>> MultiNodeJob::RunAttempt(
+    const v1::MeetingRound& attempt) {
+  OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout,
+                           LayOutNodes(config_, attempt));
   LaunchPlan plan =
       PlanProcesses(layout, config_, environment_, machine_.num_cores());
   // Ranks are started again by all nodes together.
   if (plan.collective) plan.max_restart = 0;
-  spdlog::info("round {}: this is node {} of {}, with {} processes",
-               round.round(), round.node(), layout.nodes.size(),
+  spdlog::info("attempt {}: this is node {} of {}, with {} processes",
+               attempt.round(), attempt.node(), layout.nodes.size(),
                plan.processes.size());
-  if (config_.print_config() && round.round() == 0) {
+  if (config_.print_config() && attempt.round() == 0) {
     std::fputs(DescribePlan(plan).c_str(), stdout);
     std::fflush(stdout);
   }
   LauncherOptions options = options_;
-  options.rounds_before = static_cast<int>(round.round());
+  options.attempts_before = static_cast<int>(attempt.round());
   options.stop_request =
       [this]() -> std::optional<LauncherOptions::StopRequest> {
     const std::optional<v1::MeetingOver> over = client_->over();
@@ -187,7 +189,7 @@ absl::StatusOr<std::optional<int>> MultiNodeJob::RunRound(
     client_->Failed(std::string(exit_code.status().message()), true);
     return exit_code.status();
   }
-  return EndRound(launcher, *exit_code);
+  return EndAttempt(launcher, *exit_code);
 }
 
 absl::StatusOr<int> MultiNodeJob::Run() {
@@ -197,12 +199,12 @@ absl::StatusOr<int> MultiNodeJob::Run() {
                            ShareOfNode(config_, environment_, machine_));
   OARLOCK_RETURN_IF_ERROR(Connect(share));
   while (true) {
-    OARLOCK_ASSIGN_OR_RETURN(const v1::MeetingRound round,
+    OARLOCK_ASSIGN_OR_RETURN(const v1::MeetingRound attempt,
                              client_->Join(share));
     OARLOCK_ASSIGN_OR_RETURN(const std::optional<int> exit_code,
-                             RunRound(round));
+                             RunAttempt(attempt));
     if (exit_code.has_value()) return *exit_code;
-    // Free ports of the last round may have been taken meanwhile.
+    // Free ports of the last attempt may have been taken meanwhile.
     absl::StatusOr<v1::NodeShare> next =
         ShareOfNode(config_, environment_, machine_);
     if (!next.ok()) {

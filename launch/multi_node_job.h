@@ -1,5 +1,5 @@
-// One node's part in a job whose nodes meet at --master: round by round, what
-// Launcher does for a job that its flags describe.
+// One node's part in a job whose nodes meet at --master: attempt by attempt,
+// what Launcher does for a job that its flags describe.
 
 #ifndef OARLOCK_LAUNCH_MULTI_NODE_JOB_H_
 #define OARLOCK_LAUNCH_MULTI_NODE_JOB_H_
@@ -22,7 +22,7 @@ namespace oarlock::launch {
 void AddSecurity(const v1::RendezvousConfig& rendezvous,
                  cluster::EnvironmentMap* environment);
 
-// Runs `argv` as the processes of this node in every round. Node 0, which is
+// Runs `argv` as the processes of this node in every attempt. Node 0, which is
 // the one with --rank 0, or of those without --rank the first that can listen
 // at --master, serves the rendezvous until all nodes have heard how it ended.
 //

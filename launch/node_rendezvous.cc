@@ -23,8 +23,8 @@ absl::string_view ModeName(const v1::NodeShare& share) {
   return share.collective() ? "collective" : "one with servers";
 }
 
-// The round that a report of processes is about.
-uint32_t RoundOf(const v1::NodeReport& report) {
+// The attempt that a report of processes is about.
+uint32_t AttemptOf(const v1::NodeReport& report) {
   switch (report.state_case()) {
     case v1::NodeReport::kRunning:
       return report.running();
@@ -182,9 +182,9 @@ absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
   if (report.has_ready()) {
     OnReady(report.ready(), node);
   } else if (phase_ == Phase::kWaiting && report.failed().final()) {
-    // Another failure ended the round first, but this one ends the job.
+    // Another failure ended the attempt first, but this one ends the job.
     OnFailed(report.failed(), *node);
-  } else if (phase_ == Phase::kRunning && RoundOf(report) == round_) {
+  } else if (phase_ == Phase::kRunning && AttemptOf(report) == attempt_) {
     node->started = true;
     if (report.has_done()) {
       node->done = true;
@@ -199,7 +199,7 @@ absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
 void NodeRendezvous::OnReady(const v1::NodeShare& share, Node* node) {
   // It ran, and asks to start anew: it had lost sight of this node.
   if (phase_ == Phase::kRunning && node->started) {
-    EndRound(absl::StrCat(NameOf(*node), " was cut off, and is back"), true);
+    EndAttempt(absl::StrCat(NameOf(*node), " was cut off, and is back"), true);
   }
   if (phase_ != Phase::kWaiting) return;
   node->ready = true;
@@ -208,10 +208,10 @@ void NodeRendezvous::OnReady(const v1::NodeShare& share, Node* node) {
       static_cast<int>(nodes_.size()) == num_nodes_ &&
       std::all_of(nodes_.begin(), nodes_.end(),
                   [](const Node& each) { return each.ready; });
-  if (all_ready) BeginRound();
+  if (all_ready) BeginAttempt();
 }
 
-void NodeRendezvous::BeginRound() {
+void NodeRendezvous::BeginAttempt() {
   for (Node& node : nodes_) {
     if (node.rank < 0) node.rank = LowestFreeRank();
     last_hosts_[node.rank] = node.host;
@@ -231,20 +231,21 @@ void NodeRendezvous::OnDone() {
 
 void NodeRendezvous::OnFailed(const v1::NodeFailure& failure,
                               const Node& node) {
-  EndRound(absl::StrCat(NameOf(node), ": ", failure.what()), !failure.final());
+  EndAttempt(absl::StrCat(NameOf(node), ": ", failure.what()),
+             !failure.final());
 }
 
 bool NodeRendezvous::MayGoOn() const {
   return options_.expected.ready().collective() &&
-         round_ < options_.expected.max_restart();
+         attempt_ < options_.expected.max_restart();
 }
 
-void NodeRendezvous::EndRound(const std::string& reason, bool may_go_on) {
+void NodeRendezvous::EndAttempt(const std::string& reason, bool may_go_on) {
   if (!may_go_on || !MayGoOn()) {
     GiveUp(reason);
     return;
   }
-  ++round_;
+  ++attempt_;
   phase_ = Phase::kWaiting;
   ticks_ = 0;
   over_.Clear();
@@ -268,10 +269,10 @@ v1::MeetingAnswer NodeRendezvous::ResponseTo(const v1::NodeReport& report,
   } else if (report.has_ready() && phase_ == Phase::kWaiting) {
     response.mutable_waiting()->set_missing(Missing());
   } else if (!report.has_ready() &&
-             (phase_ == Phase::kWaiting || RoundOf(report) != round_)) {
+             (phase_ == Phase::kWaiting || AttemptOf(report) != attempt_)) {
     *response.mutable_over() = over_;
   } else {
-    response.mutable_round()->set_round(round_);
+    response.mutable_round()->set_round(attempt_);
     response.mutable_round()->set_node(node->rank);
     if (!report.has_ready()) return response;
     std::vector<const Node*> by_rank(nodes_.size());
@@ -301,7 +302,7 @@ void NodeRendezvous::Tick() {
         absl::FormatDuration(options_.heartbeat_timeout),
         ": its launcher was stopped or died, or it is cut off from node 0");
     if (phase_ == Phase::kRunning) {
-      EndRound(text, true);
+      EndAttempt(text, true);
     } else {
       spdlog::warn("rendezvous: {}; its place is free again", text);
     }
@@ -310,8 +311,8 @@ void NodeRendezvous::Tick() {
   GiveUp(absl::StrCat(
       Missing(), " did not come to ", options_.endpoint, " within ",
       absl::FormatDuration(options_.rendezvous_timeout),
-      round_ == 0 ? ""
-                  : absl::StrCat(" to start again after: ", over_.reason()),
+      attempt_ == 0 ? ""
+                    : absl::StrCat(" to start again after: ", over_.reason()),
       last_refusal_.empty() ? "" : "; refused meanwhile: ", last_refusal_));
 }
 

@@ -1,9 +1,9 @@
 // Where the launchers of a job's nodes meet: what the one of node 0 knows of
 // the others, and what it answers them.
 //
-// A job runs in rounds. A round begins when all nodes are ready; its processes
+// A job runs in attempts. One begins when all nodes are ready; its processes
 // run until all nodes are done, or until the first failure on any of them. Then
-// every node ends its processes and comes ready to the next round, while
+// every node ends its processes and gets ready for the next attempt, while
 // --max_restart allows and the job is collective; else the rendezvous is over.
 
 #ifndef OARLOCK_LAUNCH_NODE_RENDEZVOUS_H_
@@ -32,9 +32,9 @@ inline constexpr int kHeartbeatsPerTimeout = 8;
 // Thread-safe. Knows no gRPC.
 //
 // 1. A node keeps its rank: that of --rank; without one, at the begin of the
-//    first round, the lowest that is free, in order of arrival. A launcher that
-//    comes instead of one that has gone gets a free rank the same way.
-// 2. Of the failures of a round the first one counts, on all nodes.
+//    first attempt, the lowest that is free, in order of arrival. A launcher
+//    that comes instead of one that has gone gets a free rank the same way.
+// 2. Of the failures of an attempt the first one counts, on all nodes.
 class NodeRendezvous {
  public:
   struct Options {
@@ -72,7 +72,7 @@ class NodeRendezvous {
     std::string host;
     v1::NodeShare share;
     bool ready = false;
-    // Has said that it runs the round's processes.
+    // Has said that it runs the attempt's processes.
     bool started = false;
     bool done = false;
     // Has heard that the rendezvous is over.
@@ -91,11 +91,11 @@ class NodeRendezvous {
   void OnDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::MeetingAnswer ResponseTo(const v1::NodeReport& report, Node* node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BeginRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether there can be a round after this one.
+  void BeginAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether there can be an attempt after this one.
   bool MayGoOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The round has failed.
-  void EndRound(const std::string& reason, bool may_go_on)
+  // The attempt has failed.
+  void EndAttempt(const std::string& reason, bool may_go_on)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveUp(const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsTaken(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,15 +114,15 @@ class NodeRendezvous {
 
   mutable absl::Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kWaiting;
-  // Of the round that runs, or is waited for.
-  uint32_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the attempt that runs, or is waited for.
+  uint32_t attempt_ ABSL_GUARDED_BY(mutex_) = 0;
   // Those that are there, in order of arrival.
   std::vector<Node> nodes_ ABSL_GUARDED_BY(mutex_);
   // By rank: where it was when it was there last.
   std::vector<std::string> last_hosts_ ABSL_GUARDED_BY(mutex_);
   // In this phase.
   int ticks_ ABSL_GUARDED_BY(mutex_) = 0;
-  // How the last round ended.
+  // How the last attempt ended.
   v1::MeetingOver over_ ABSL_GUARDED_BY(mutex_);
   // The last launcher that was refused, for the message of who waits in vain.
   std::string last_refusal_ ABSL_GUARDED_BY(mutex_);

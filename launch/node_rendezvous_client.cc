@@ -66,7 +66,7 @@ void NodeRendezvousClient::Run() {
     clock_.AwaitFor(&mutex_, absl::Condition(&wake), pause - took);
     if (closing_) return;
     news_ = false;
-    // While the processes of a round end that others have ended, this node
+    // While the processes of an attempt end that others have ended, this node
     // still says that it is there.
     const bool only_heartbeat = over_ && over_->again();
     if (report_.state_case() == v1::NodeReport::STATE_NOT_SET ||
@@ -92,7 +92,7 @@ void NodeRendezvousClient::Run() {
     } else {
       OnFailure(status, took);
     }
-    if (report.has_ready() && !round_ && ++reports % progress_reports == 0) {
+    if (report.has_ready() && !attempt_ && ++reports % progress_reports == 0) {
       spdlog::info("still waiting at {} for {}", options_.endpoint,
                    unanswered_ > 0 ? "node 0" : missing_);
     }
@@ -115,7 +115,7 @@ void NodeRendezvousClient::OnResponse(const v1::MeetingAnswer& response) {
   if (response.has_over()) {
     over_ = response.over();
   } else if (response.has_round() && report_.has_ready()) {
-    round_ = response.round();
+    attempt_ = response.round();
     report_.set_running(response.round().round());
     ++report_number_;
     news_ = true;
@@ -152,8 +152,8 @@ void NodeRendezvousClient::OnFailure(const absl::Status& status,
   }
   if (unanswered_ < kHeartbeatsPerTimeout) return;
   v1::MeetingOver& over = over_.emplace();
-  over.set_again(collective_ && round_.has_value() &&
-                 round_->round() < options_.report.max_restart());
+  over.set_again(collective_ && attempt_.has_value() &&
+                 attempt_->round() < options_.report.max_restart());
   over.set_reason(absl::StrCat(
       "node 0 (", options_.endpoint, ") sent no heartbeat for ",
       absl::FormatDuration(options_.heartbeat_timeout),
@@ -178,7 +178,7 @@ void NodeRendezvousClient::Tell(const v1::NodeReport& report) {
 absl::StatusOr<v1::MeetingRound> NodeRendezvousClient::Join(
     v1::NodeShare share) {
   absl::MutexLock lock(&mutex_);
-  round_.reset();
+  attempt_.reset();
   over_.reset();
   unanswered_ = 0;
   // Node 0, whose message says more, has the first word.
@@ -188,9 +188,9 @@ absl::StatusOr<v1::MeetingRound> NodeRendezvousClient::Join(
   collective_ = share.collective();
   *report.mutable_ready() = std::move(share);
   Tell(report);
-  mutex_.Await(absl::Condition(this, &NodeRendezvousClient::HasRoundOrEnd));
+  mutex_.Await(absl::Condition(this, &NodeRendezvousClient::HasAttemptOrEnd));
   if (!refusal_.ok()) return refusal_;
-  if (round_) return *round_;
+  if (attempt_) return *attempt_;
   return absl::AbortedError(over_->reason());
 }
 
@@ -208,7 +208,7 @@ v1::MeetingOver NodeRendezvousClient::Done() {
   absl::MutexLock lock(&mutex_);
   if (over_) return *over_;
   v1::NodeReport report = options_.report;
-  report.set_done(round_->round());
+  report.set_done(attempt_->round());
   Tell(report);
   return AwaitOver();
 }
@@ -222,7 +222,7 @@ v1::MeetingOver NodeRendezvousClient::Failed(const std::string& what,
     over_.reset();
   }
   v1::NodeReport report = options_.report;
-  report.mutable_failed()->set_round(round_->round());
+  report.mutable_failed()->set_round(attempt_->round());
   report.mutable_failed()->set_what(what);
   report.mutable_failed()->set_final(final);
   Tell(report);

@@ -47,18 +47,18 @@ class NodeRendezvousClient {
   NodeRendezvousClient(const NodeRendezvousClient&) = delete;
   NodeRendezvousClient& operator=(const NodeRendezvousClient&) = delete;
 
-  // Comes to the next round, and returns when it begins: from then on the
+  // Joins the next attempt, and returns when it begins: from then on the
   // others take this node's processes to run. DeadlineExceeded: who has not
   // come, or that node 0 did not answer. Errors of LaunchService.Report.
   // Aborted: the job has ended meanwhile.
   absl::StatusOr<v1::MeetingRound> Join(v1::NodeShare share);
 
-  // How the round ended, once the others have ended it, or node 0 has been
+  // How the attempt ended, once the others have ended it, or node 0 has been
   // silent for `heartbeat_timeout`.
   std::optional<v1::MeetingOver> over() const;
 
-  // The processes of this node have ended: well, or not. Returns how the round
-  // ended; Done waits for the other nodes without limit.
+  // The processes of this node have ended: well, or not. Returns how the
+  // attempt ended; Done waits for the other nodes without limit.
   v1::MeetingOver Done();
   v1::MeetingOver Failed(const std::string& what, bool final);
 
@@ -73,8 +73,8 @@ class NodeRendezvousClient {
   absl::Status NobodyAnswered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(const v1::NodeReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::MeetingOver AwaitOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasRoundOrEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return round_.has_value() || over_.has_value() || !refusal_.ok();
+  bool HasAttemptOrEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return attempt_.has_value() || over_.has_value() || !refusal_.ok();
   }
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return over_.has_value();
@@ -94,7 +94,7 @@ class NodeRendezvousClient {
   // To be reported at once.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   bool collective_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<v1::MeetingRound> round_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::MeetingRound> attempt_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::MeetingOver> over_ ABSL_GUARDED_BY(mutex_);
   // Not OK: this launcher does not belong there.
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);

@@ -296,7 +296,7 @@ TEST_F(LaunchCommandTest, AnotherLauncherMayComeInThePlaceOfOneThatDied) {
   const auto successor = start();
   EXPECT_EQ(successor->Wait(), 0) << successor->Output();
   EXPECT_EQ(first->Wait(), 0) << first->Output();
-  EXPECT_THAT(successor->Output(), HasSubstr("round 1: this is node 1 of 2"));
+  EXPECT_THAT(successor->Output(), HasSubstr("attempt 1: this is node 1 of 2"));
   ExpectAllGone({rank});
 }
 

@@ -275,14 +275,14 @@ TEST(LaunchPlanTest, NodesThatMetGetRanksInOrderOfTheirNodes) {
   ASSERT_TRUE(share.ok()) << share.status();
   EXPECT_EQ(share->host(), "192.168.0.2");
   EXPECT_THAT(share->worker_ports(), ElementsAre(10000, 10001));
-  v1::MeetingRound round;
-  round.set_node(1);
-  v1::NodeShare* first = round.add_nodes();
+  v1::MeetingRound attempt;
+  attempt.set_node(1);
+  v1::NodeShare* first = attempt.add_nodes();
   first->set_host("192.168.0.1");
   // Nodes may have different numbers of devices.
   for (int port : {7000, 7001, 7002}) first->add_worker_ports(port);
-  *round.add_nodes() = *share;
-  const auto layout = LayOutNodes(config, round);
+  *attempt.add_nodes() = *share;
+  const auto layout = LayOutNodes(config, attempt);
   ASSERT_TRUE(layout.ok()) << layout.status();
   const LaunchPlan plan = PlanProcesses(*layout, config, {}, 4);
   EXPECT_THAT(RolesOf(plan), ElementsAre("collective worker 3 of 5",

@@ -207,13 +207,13 @@ TEST_F(LauncherTest, AStopRequestFromAnotherNodeEndsAllThatRuns) {
   }
 }
 
-TEST_F(LauncherTest, ALaterRoundTellsItsProcessesAndKeepsTheirLogs) {
+TEST_F(LauncherTest, ALaterAttemptTellsItsProcessesAndKeepsTheirLogs) {
   const std::string script =
-      "echo round \"$OARLOCK_RESTART\" \"$OARLOCK_RESTART_TOGETHER\"\n";
+      "echo attempt \"$OARLOCK_RESTART\" \"$OARLOCK_RESTART_TOGETHER\"\n";
   EXPECT_EQ(Run(CollectivePlan(1, 0), script), 0);
-  options_.rounds_before = 2;
+  options_.attempts_before = 2;
   EXPECT_EQ(Run(CollectivePlan(1, 0), script), 0);
-  EXPECT_EQ(Log("workerlog.0"), "round  \nround 2 1\n");
+  EXPECT_EQ(Log("workerlog.0"), "attempt  \nattempt 2 1\n");
 }
 
 TEST_F(LauncherTest, AFailedProcessIsStartedAgainAsOftenAsAllowed) {

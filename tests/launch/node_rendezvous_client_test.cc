@@ -140,11 +140,11 @@ class NodeRendezvousClientTest : public testing::Test {
     EXPECT_TRUE(PassTimeUntil([&] { return num_over == kNodes; }));
     for (std::thread& thread : threads) thread.join();
   }
-  void JoinAll(uint32_t round) {
-    OnEach([round](int i, NodeRendezvousClient& client) {
+  void JoinAll(uint32_t attempt) {
+    OnEach([attempt](int i, NodeRendezvousClient& client) {
       const auto joined = client.Join(ShareOf(i + 1));
       ASSERT_TRUE(joined.ok()) << joined.status();
-      EXPECT_EQ(joined->round(), round);
+      EXPECT_EQ(joined->round(), attempt);
       ASSERT_EQ(joined->nodes_size(), kNodes);
       EXPECT_EQ(joined->nodes(joined->node()).host(), absl::StrCat("h", i + 1));
       EXPECT_EQ(joined->nodes(0).host(), "h1");

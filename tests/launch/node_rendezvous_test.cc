@@ -55,33 +55,33 @@ class NodeRendezvousTest : public testing::Test {
   v1::MeetingAnswer Ready(int id, int rank = -1) {
     return Report(ReadyOf(id, rank));
   }
-  v1::MeetingAnswer Running(int id, uint32_t round) {
+  v1::MeetingAnswer Running(int id, uint32_t attempt) {
     v1::NodeReport report = From(id);
-    report.set_running(round);
+    report.set_running(attempt);
     return Report(report);
   }
-  v1::MeetingAnswer Done(int id, uint32_t round) {
+  v1::MeetingAnswer Done(int id, uint32_t attempt) {
     v1::NodeReport report = From(id);
-    report.set_done(round);
+    report.set_done(attempt);
     return Report(report);
   }
-  v1::MeetingAnswer Failed(int id, uint32_t round, bool final = false) {
+  v1::MeetingAnswer Failed(int id, uint32_t attempt, bool final = false) {
     v1::NodeReport report = From(id);
-    report.mutable_failed()->set_round(round);
+    report.mutable_failed()->set_round(attempt);
     report.mutable_failed()->set_what("worker 7 ended with signal 9");
     report.mutable_failed()->set_final(final);
     return Report(report);
   }
-  // All three come and run the first round; 100 is node 0.
+  // All three come and run the first attempt; 100 is node 0.
   void Begin() {
     for (int id : {100, 1, 2, 100, 1}) Ready(id);
     for (int id : {100, 1, 2}) ASSERT_TRUE(Running(id, 0).has_round());
   }
   // The others' reports come, and time passes, but nothing from `silent`.
-  void MissHeartbeatsOf(int silent, uint32_t round) {
+  void MissHeartbeatsOf(int silent, uint32_t attempt) {
     for (int tick = 0; tick <= kHeartbeatsPerTimeout; ++tick) {
       for (int id : {100, 1, 2}) {
-        if (id != silent) Running(id, round);
+        if (id != silent) Running(id, attempt);
       }
       rendezvous_.Tick();
     }
@@ -174,7 +174,7 @@ TEST_F(NodeRendezvousTest, AJobIsDoneWhenAllNodesAre) {
 
 TEST_F(NodeRendezvousTest, AFailureStartsAllNodesAgainAndThenEndsTheJob) {
   Begin();
-  // One that is done already has its part in the next round.
+  // One that is done already takes part in the next attempt.
   Done(1, 0);
   EXPECT_TRUE(Failed(2, 0).over().again());
   const v1::MeetingOver over = Running(100, 0).over();
@@ -198,7 +198,7 @@ TEST_F(NodeRendezvousTest, AFinalFailureIsNotTriedAgain) {
   EXPECT_FALSE(Failed(2, 0, /*final=*/true).over().again());
 }
 
-TEST_F(NodeRendezvousTest, AFinalFailureEndsAJobThatWaitsForTheNextRound) {
+TEST_F(NodeRendezvousTest, AFinalFailureEndsAJobThatWaitsForTheNextAttempt) {
   Begin();
   EXPECT_TRUE(Failed(2, 0).over().again());
   Ready(100);
@@ -235,7 +235,7 @@ TEST_F(NodeRendezvousTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
   EXPECT_EQ(response.round().round(), 1u);
 }
 
-TEST_F(NodeRendezvousTest, ANodeThatAsksToStartAnewHasEndedTheRound) {
+TEST_F(NodeRendezvousTest, ANodeThatAsksToStartAnewHasEndedTheAttempt) {
   Begin();
   // It has lost sight of node 0 for a while, which has not noticed.
   EXPECT_TRUE(Ready(2).has_waiting());
