@@ -40,8 +40,8 @@ class Clock {
 
   // The machine's clock: for what people and other machines are told.
   static const Clock& Real();
-  // Goes on evenly whoever sets the machine's clock: for what lasts so long.
-  // Its times are of no calendar, and of this boot.
+  // Is monotonic whoever sets the machine's clock: for what lasts so long. Its
+  // times are no dates, and of this boot.
   static const Clock& Monotonic();
 };
 
@@ -49,9 +49,9 @@ class Clock {
 // takes this; who needs one takes a const Clock&.
 struct Clocks {
   // What people and other machines are told.
-  const Clock* calendar = &Clock::Real();
+  const Clock* wall = &Clock::Real();
   // What lasts so long, and what is waited for.
-  const Clock* even = &Clock::Monotonic();
+  const Clock* monotonic = &Clock::Monotonic();
 };
 
 // Now, and so long from now, as gRPC wants its deadlines: it knows the

@@ -231,7 +231,7 @@ absl::Status CheckpointImport::WriteImported(uint32_t partition,
 
 absl::StatusOr<v1::ServerPart> CheckpointImport::WriteServer(uint32_t server) {
   const v1::CheckpointManifest& manifest = like_.loaded.manifest;
-  const absl::Time start = options_.clocks.even->Now();
+  const absl::Time start = options_.clocks.monotonic->Now();
   v1::ServerPart part;
   part.set_server_index(server);
   part.set_directory(ServerFolderName(server));
@@ -286,7 +286,7 @@ absl::StatusOr<v1::ServerPart> CheckpointImport::WriteServer(uint32_t server) {
       store->Publish(absl::StrCat(folder_, "/", part.directory())));
   SetFiles(stored, &part);
   part.set_write_seconds(
-      absl::ToDoubleSeconds(options_.clocks.even->Now() - start));
+      absl::ToDoubleSeconds(options_.clocks.monotonic->Now() - start));
   return part;
 }
 
@@ -300,8 +300,7 @@ absl::StatusOr<uint64_t> CheckpointImport::Finish() {
   }
   manifest.set_cut(cut_);
   manifest.set_previous_cut(0);
-  manifest.set_created_unix_ms(
-      absl::ToUnixMillis(options_.clocks.calendar->Now()));
+  manifest.set_created_unix_ms(absl::ToUnixMillis(options_.clocks.wall->Now()));
   manifest.clear_works();
   manifest.clear_phases();
   manifest.clear_rounds();

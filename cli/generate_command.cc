@@ -61,7 +61,7 @@ int RunGenerate(int argc, char** argv, const Clocks& clocks) {
   options.threads = config.threads() > 0
                         ? config.threads()
                         : std::max(1u, std::thread::hardware_concurrency());
-  const absl::Time start = clocks.even->Now();
+  const absl::Time start = clocks.monotonic->Now();
   const absl::StatusOr<data::GeneratorReport> report =
       data::GenerateCriteo(options);
   if (!report.ok()) {
@@ -72,7 +72,7 @@ int RunGenerate(int argc, char** argv, const Clocks& clocks) {
                  std::string(report.status().message()).c_str());
     return 1;
   }
-  const double seconds = absl::ToDoubleSeconds(clocks.even->Now() - start);
+  const double seconds = absl::ToDoubleSeconds(clocks.monotonic->Now() - start);
   std::printf(
       "wrote     %llu rows, %.0f MB in %d files under %s in %.1f s (%.0f "
       "rows/s), CTR %.4f\n"

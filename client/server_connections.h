@@ -45,7 +45,8 @@ struct ConnectionOptions {
   // acknowledged.
   bool accept_loss = false;
   cluster::SecurityOptions security;
-  // `even`: of timeouts, backoffs and heartbeats; they outlive the connections.
+  // `monotonic`: of timeouts, backoffs and heartbeats; they outlive the
+  // connections.
   Clocks clocks = {};
 };
 
@@ -70,7 +71,7 @@ class ServerConnections {
 
   const ConnectionOptions& options() const { return options_; }
   // Measures timeouts, and waits.
-  const Clock& clock() const { return *options_.clocks.even; }
+  const Clock& clock() const { return *options_.clocks.monotonic; }
   const std::vector<Server>& servers() const { return servers_; }
   // The incarnation that requests are meant for.
   Generation generation(ServerIndex server) const {

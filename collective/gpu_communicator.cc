@@ -75,7 +75,7 @@ absl::Status GpuCommunicator::Agree(const Call& call) {
 }
 
 GpuRing::GoOn GpuCommunicator::WaitLimit() const {
-  const Clock& clock = *options_.clocks.even;
+  const Clock& clock = *options_.clocks.monotonic;
   const absl::Time deadline = clock.Now() + options_.operation_timeout;
   return [this, &clock, deadline]() -> absl::Status {
     OARLOCK_RETURN_IF_ERROR(host_->GroupStatus());

@@ -21,7 +21,7 @@ namespace oarlock::collective {
 struct GpuCommunicatorOptions {
   // As GroupOptions::operation_timeout.
   absl::Duration operation_timeout = kDefaultOperationTimeout;
-  // It is on the even one.
+  // It is on the monotonic one.
   Clocks clocks = {};
 };
 

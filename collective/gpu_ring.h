@@ -46,7 +46,7 @@ struct GpuRingOptions {
   int gpu = 0;
   // How long the ranks may take to connect once all have come.
   absl::Duration connect_timeout = absl::Minutes(1);
-  // Waits and their limits are on the even one.
+  // Waits and their limits are on the monotonic one.
   Clocks clocks = {};
 };
 

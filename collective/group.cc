@@ -61,7 +61,7 @@ v1::JoinHello HelloOf(const GroupOptions& options,
 // gives to somebody: rank 0 of this host may still have to come.
 absl::StatusOr<std::unique_ptr<RingAcceptor>> OpenAcceptor(
     const GroupOptions& options) {
-  const Clock& clock = *options.clocks.even;
+  const Clock& clock = *options.clocks.monotonic;
   std::set<int> taken;
   for (const std::string& text : options.endpoints) {
     OARLOCK_ASSIGN_OR_RETURN(const cluster::Endpoint endpoint,
@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
     const GroupOptions& options) {
   OARLOCK_RETURN_IF_ERROR(options.Validate());
   if (options.endpoints.size() <= 1) return std::make_unique<SingleRank>();
-  const Clock& clock = *options.clocks.even;
+  const Clock& clock = *options.clocks.monotonic;
   auto group = std::make_shared<TcpGroup>();
   group->clock = &clock;
   group->rank = options.rank;

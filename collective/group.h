@@ -47,7 +47,7 @@ struct GroupOptions {
   // use a network that you trust.
   cluster::SecurityOptions security;
 
-  // Timeouts and the pauses between heartbeats are on the even one.
+  // Timeouts and the pauses between heartbeats are on the monotonic one.
   Clocks clocks;
 
   // InvalidArgument: one sentence.

@@ -280,7 +280,7 @@ absl::StatusOr<std::unique_ptr<GpuRing>> NewNcclRing(
   std::unique_ptr<NcclRing> ring;
   if (status.ok()) {
     ring = std::make_unique<NcclRing>(*nccl, options.gpu, host.size(),
-                                      *options.clocks.even);
+                                      *options.clocks.monotonic);
     status = ring->Open();
   }
   ncclUniqueId id = {};

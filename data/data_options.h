@@ -57,7 +57,7 @@ struct DataOptions {
   // slot) and categorical slots (0 to kMaxSlots).
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
-  // `even`: how long a folder or a command is waited for.
+  // `monotonic`: how long a folder or a command is waited for.
   Clocks clocks = {};
 
   // The most that --dense_dim and --num_slots may be; models take them.

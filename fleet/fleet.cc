@@ -141,7 +141,7 @@ class Fleet::Worker {
     worker->clocks_ = clocks;
     // First, so that a port in use costs the job nothing.
     OARLOCK_ASSIGN_OR_RETURN(worker->metrics_,
-                             ListenForMetrics(config, role, *clocks.even));
+                             ListenForMetrics(config, role, *clocks.monotonic));
     if (role.role == cluster::Role::kLocal) {
       worker->job_ = std::make_unique<LocalJobClient>(clocks);
       auto parameters = std::make_unique<LocalParameterClient>(
@@ -310,8 +310,9 @@ absl::Status Fleet::InitServer() {
   options.security = SecurityOf(config_, role_);
   options.clocks = clocks_;
   // First, so that a port in use costs the job nothing.
-  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics,
-                           ListenForMetrics(config_, role_, *clocks_.even));
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<MetricsServer> metrics,
+      ListenForMetrics(config_, role_, *clocks_.monotonic));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<pserver::Server> server,
                            pserver::Server::Start(options));
   spdlog::info("listening on {} for job {} of {} workers, generation {}",

@@ -39,7 +39,7 @@ LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
                                            const LocalTableOptions& options)
     : map_(cluster::PartitionMap::Even(num_partitions, 1)),
       tick_(options.tick),
-      clock_(*options.clocks.even),
+      clock_(*options.clocks.monotonic),
       start_(clock_.Now()),
       tables_(map_, kOnlyServer, clock_, options.tier_dir),
       eviction_loop_(&tables_, clock_) {}
@@ -159,9 +159,9 @@ absl::Status LocalParameterClient::Apply(const client::PushRequest& push) {
 }
 
 LocalJobClient::LocalJobClient(const Clocks& clocks)
-    : clock_(*clocks.even),
+    : clock_(*clocks.monotonic),
       coordinator_(coordinator::CoordinatorOptions{.job_id = "local"},
-                   *clocks.calendar) {
+                   *clocks.wall) {
   const absl::StatusOr<v1::RegisterWorkerResponse> registered =
       coordinator_.RegisterWorker(v1::RegisterWorkerRequest());
   // A fresh coordinator takes its only worker.

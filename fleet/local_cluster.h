@@ -28,7 +28,7 @@ struct LocalTableOptions {
   absl::Duration tick = absl::Seconds(1);
   // As that of ServerOptions.
   std::string tier_dir;
-  // Logical time is counted on the even one.
+  // Logical time is counted on the monotonic one.
   Clocks clocks;
 };
 
@@ -82,8 +82,8 @@ class LocalParameterClient : public client::ParameterClient {
 // The only worker of a job whose coordinator is in this process.
 class LocalJobClient : public client::JobClient {
  public:
-  // The coordinator has the calendar, waits are by the even clock; they outlive
-  // this.
+  // The coordinator has the wall clock, waits are by the monotonic clock; they
+  // outlive this.
   explicit LocalJobClient(const Clocks& clocks = {});
 
   WorkerIndex worker_index() const override { return WorkerIndex(0); }

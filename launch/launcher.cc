@@ -97,7 +97,7 @@ struct Launcher::Process {
 };
 
 Launcher::Launcher(LauncherOptions options)
-    : options_(std::move(options)), clock_(*options_.clocks.even) {}
+    : options_(std::move(options)), clock_(*options_.clocks.monotonic) {}
 
 Launcher::~Launcher() = default;
 

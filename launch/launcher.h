@@ -76,8 +76,8 @@ struct LauncherOptions {
   std::function<std::optional<StopRequest>()> stop_request = [] {
     return std::nullopt;
   };
-  // Graces, delays and what processes are said to have taken are on the even
-  // one; they outlive the launcher.
+  // Graces, delays and what processes are said to have taken are on the
+  // monotonic one; they outlive the launcher.
   Clocks clocks = {};
 };
 

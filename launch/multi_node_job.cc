@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<NodeRendezvousServer>> MultiNodeJob::Serve(
                  absl::Seconds(rendezvous_config_.rendezvous_timeout_s()),
              .heartbeat_timeout =
                  absl::Seconds(rendezvous_config_.heartbeat_timeout_s())},
-            security, *options_.clocks.even);
+            security, *options_.clocks.monotonic);
     if (server.ok() || certain || attempt == kServeAttempts) return server;
   }
 }

@@ -35,7 +35,7 @@ bool IsTransient(const absl::Status& status) {
 NodeRendezvousClient::NodeRendezvousClient(
     Options options, std::shared_ptr<grpc::Channel> channel)
     : options_(std::move(options)),
-      clock_(*options_.clocks.even),
+      clock_(*options_.clocks.monotonic),
       interval_(options_.heartbeat_timeout / kHeartbeatsPerTimeout),
       stub_(v1::LaunchService::NewStub(std::move(channel))),
       report_(options_.report) {

@@ -34,7 +34,7 @@ class NodeRendezvousClient {
     std::string token;
     absl::Duration rendezvous_timeout;
     absl::Duration heartbeat_timeout;
-    // Reports and timeouts are by the even one; they outlive the client.
+    // Reports and timeouts are by the monotonic one; they outlive the client.
     // How long a call to node 0 may take is gRPC's, and so is the clock of
     // that.
     Clocks clocks = {};

@@ -125,37 +125,38 @@ class Server::Impl {
        std::shared_ptr<grpc::Channel> coordinator_channel)
       : options_(options),
         decision_(decision),
-        start_(options.clocks.even->Now()),
+        start_(options.clocks.monotonic->Now()),
         generation_(std::max<int64_t>(
-            1, absl::ToUnixMillis(options.clocks.calendar->Now()))),
+            1, absl::ToUnixMillis(options.clocks.wall->Now()))),
         map_(cluster::PartitionMap::Even(options.num_partitions,
                                          options.server_endpoints.size())),
         fences_(std::max(options.num_workers, decision.num_workers),
                 WorkerFences::Start::kAfterFirstUpdate),
         push_ledger_(&fences_),
-        registry_(map_, ServerIndex(options.server_index), *options.clocks.even,
-                  options.tier_dir, generation_),
+        registry_(map_, ServerIndex(options.server_index),
+                  *options.clocks.monotonic, options.tier_dir, generation_),
         round_membership_(&fences_, &registry_),
         ledger_reporter_(&push_ledger_, &registry_),
         coordinator_(
             options.server_index == 0
                 ? std::make_unique<coordinator::Coordinator>(
-                      MakeCoordinatorOptions(options), *options.clocks.calendar)
+                      MakeCoordinatorOptions(options), *options.clocks.wall)
                 : nullptr),
-        eviction_loop_(&registry_, *options.clocks.even),
+        eviction_loop_(&registry_, *options.clocks.monotonic),
         admin_service_(MakeAdminServiceOptions(options, generation_, token),
                        map_, &registry_, &round_membership_, coordinator_.get(),
-                       &eviction_loop_, *options.clocks.even),
+                       &eviction_loop_, *options.clocks.monotonic),
         parameter_service_(
             MakeParameterServiceOptions(options, generation_, token),
-            &registry_, &push_ledger_, map_, *options.clocks.even, &cut_gate_),
+            &registry_, &push_ledger_, map_, *options.clocks.monotonic,
+            &cut_gate_),
         health_service_(ServiceNames()),
         reflection_service_(ServiceNames()),
         queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
                       &round_membership_, &registry_.clock(), &ledger_reporter_,
-                      *options.clocks.even) {
+                      *options.clocks.monotonic) {
     control_loop_.SetCutObserver([this](uint64_t settled, bool cuts_wait) {
       cut_gate_.Settle(settled);
       if (checkpoints_ != nullptr && checkpoints_->log() != nullptr) {
@@ -243,7 +244,7 @@ absl::Status Server::Impl::Restore(const std::string& token) {
                ? absl::OkStatus()
                : LoadParameters(options_.load,
                                 ServerIndex(options_.server_index), map_,
-                                *options_.clocks.even, &registry_);
+                                *options_.clocks.monotonic, &registry_);
   }
   OARLOCK_ASSIGN_OR_RETURN(
       checkpoints_,
@@ -311,8 +312,8 @@ void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
                 {{"job", options_.job_id},
                  {"server", absl::StrCat(options_.server_index)},
                  {"generation", absl::StrCat(generation_.value())}});
-  snapshot->Add(kUptime,
-                absl::ToDoubleSeconds(options_.clocks.even->Now() - start_));
+  snapshot->Add(kUptime, absl::ToDoubleSeconds(
+                             options_.clocks.monotonic->Now() - start_));
   parameter_service_.CollectMetrics(snapshot);
   CollectTableMetrics(registry_, snapshot);
   if (coordinator_ != nullptr)

@@ -54,8 +54,8 @@ struct PushLogOptions {
 class PushLog {
  public:
   // Visits what the log has (see ReadPushLog for `visit` and errors), cuts off
-  // a torn end, and goes on behind it in a new segment. By `clock`, which goes
-  // on evenly, it syncs. `files` and `clock` outlive it.
+  // a torn end, and goes on behind it in a new segment. By `clock`, which is
+  // monotonic, it syncs. `files` and `clock` outlive it.
   static absl::StatusOr<std::unique_ptr<PushLog>> Open(
       const PushLogOptions& options, FileSystem* files, const Clock& clock,
       LogVisitor visit);

@@ -142,7 +142,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobConfig& config, std::unique_ptr<models::Model> model,
     client::ParameterClient* parameters, client::JobClient* job,
     const TrainerOptions& options) {
-  const Clock& clock = *options.clocks.even;
+  const Clock& clock = *options.clocks.monotonic;
   auto trainer =
       absl::WrapUnique(new Trainer(config, parameters, job, options));
   trainer->model_ = std::move(model);
@@ -338,7 +338,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   }
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
-  const absl::Time start = clocks_.even->Now();
+  const absl::Time start = clocks_.monotonic->Now();
   {
     const auto evaluation = EvaluateBeside();
     OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
@@ -346,7 +346,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   // If this worker dies behind that barrier, nobody trains its share again.
   OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(epoch));
-  train_seconds_ += absl::ToDoubleSeconds(clocks_.even->Now() - start);
+  train_seconds_ += absl::ToDoubleSeconds(clocks_.monotonic->Now() - start);
   passed_over_files_ = true;
   return absl::OkStatus();
 }
@@ -357,7 +357,7 @@ absl::Status Trainer::Evaluate(uint32_t epoch) {
   OARLOCK_RETURN_IF_ERROR(RunPass(*test_, phase, /*trains=*/false));
   passed_over_test_files_ = true;
   return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"",
-                                *clocks_.calendar);
+                                *clocks_.wall);
 }
 
 absl::Status Trainer::TrainOnline() {

@@ -189,7 +189,7 @@ absl::StatusOr<int> Import(const std::vector<std::string>& paths,
                                           storage::FileSystem::Real()));
   for (const std::string& path : paths) {
     OARLOCK_RETURN_IF_ERROR(
-        ImportFile(path, config.pipe_command(), *clocks.even, *import));
+        ImportFile(path, config.pipe_command(), *clocks.monotonic, *import));
   }
   OARLOCK_ASSIGN_OR_RETURN(const uint64_t num_rows, import->Finish());
   std::printf("made %s of %llu rows\n", import->folder().c_str(),

@@ -38,7 +38,7 @@ int RunDoctor(int argc, char** argv, const Clocks& clocks) {
     return *exit_code;
   }
   const std::vector<Finding> findings =
-      FindingsOf(ReadMachineFacts(/*root=*/"", *clocks.calendar));
+      FindingsOf(ReadMachineFacts(/*root=*/"", *clocks.wall));
   std::fputs(FindingsText(findings).c_str(), stdout);
   return std::any_of(findings.begin(), findings.end(), [](const Finding& f) {
     return f.verdict == Finding::Verdict::kBad;

@@ -92,8 +92,8 @@ void ReadMemory(const std::string& root, MachineFacts* facts) {
   }
 }
 
-void ReadClock(const Clock& calendar, MachineFacts* facts) {
-  facts->now = calendar.Now();
+void ReadClock(const Clock& wall_clock, MachineFacts* facts) {
+  facts->now = wall_clock.Now();
   timex state = {};
   facts->clock_is_synchronised = adjtimex(&state) != TIME_ERROR;
 }
@@ -146,11 +146,12 @@ void ReadDisk(MachineFacts* facts) {
 
 }  // namespace
 
-MachineFacts ReadMachineFacts(const std::string& root, const Clock& calendar) {
+MachineFacts ReadMachineFacts(const std::string& root,
+                              const Clock& wall_clock) {
   MachineFacts facts;
   ReadLimits(root, &facts);
   ReadMemory(root, &facts);
-  ReadClock(calendar, &facts);
+  ReadClock(wall_clock, &facts);
   ReadPorts(root, &facts);
   ReadCpu(root, &facts);
   ReadLibraries(&facts);

@@ -53,9 +53,9 @@ struct MachineFacts {
 // The ports that `oarlock launch` takes on many nodes, and PaddlePaddle's.
 inline constexpr int kUsualPorts[] = {6170, 6171, 6172, 6173, 6174};
 
-// `root` stands before /proc and /sys: empty, or a test's folder. `calendar` is
-// the clock that is looked at.
-MachineFacts ReadMachineFacts(const std::string& root, const Clock& calendar);
+// `root` stands before /proc and /sys: empty, or a test's folder. `wall_clock`
+// is the clock that is looked at.
+MachineFacts ReadMachineFacts(const std::string& root, const Clock& wall_clock);
 
 }  // namespace oarlock::cli
 

@@ -124,7 +124,7 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   int exit_code;
   {
     JobWatch watch(StatusSource(ObserverOf(plan, config, clocks)),
-                   config.epochs(), *clocks.even);
+                   config.epochs(), *clocks.monotonic);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }
   if (exit_code != 0) return exit_code;

@@ -107,7 +107,7 @@ absl::Status BatchReader::LeaveOut(uint32_t source, absl::Status why) {
 absl::Status BatchReader::OpenSource(uint32_t source) {
   lines_.reset();
   if (options_.leave_out_unreadable) {
-    AwaitFolderOf(files_[source], *options_.clocks.even);
+    AwaitFolderOf(files_[source], *options_.clocks.monotonic);
   }
   OARLOCK_ASSIGN_OR_RETURN(lines_, OpenInput(options_, files_[source]));
   source_ = source;

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenInputBytes(
   // The command gets the file as it is.
   return options.pipe_command.empty()
              ? OpenDecompressed(path)
-             : OpenPipe(options.pipe_command, path, *options.clocks.even);
+             : OpenPipe(options.pipe_command, path, *options.clocks.monotonic);
 }
 
 absl::StatusOr<std::unique_ptr<LineReader>> OpenInput(

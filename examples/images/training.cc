@@ -144,12 +144,12 @@ class Training {
   // Passes from number `epoch` on, until the next evaluation. Without `trains`
   // only that.
   absl::Status Epoch(uint32_t epoch, bool trains) {
-    const absl::Time start = experiment_.clocks.even->Now();
+    const absl::Time start = experiment_.clocks.monotonic->Now();
     ClassScores train;
     if (trains) {
       OARLOCK_ASSIGN_OR_RETURN(train, Train(epoch));
     }
-    const absl::Duration time = experiment_.clocks.even->Now() - start;
+    const absl::Duration time = experiment_.clocks.monotonic->Now() - start;
     OARLOCK_ASSIGN_OR_RETURN(train, group_.Sum("train", epoch, train));
     OARLOCK_ASSIGN_OR_RETURN(ClassScores test, Evaluate(epoch));
     OARLOCK_ASSIGN_OR_RETURN(test, group_.Sum("test", epoch, test));

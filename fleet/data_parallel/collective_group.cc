@@ -265,7 +265,7 @@ class CollectiveGroup : public WorkerGroup {
           sums, NewSumCommunicator(*communicator_, sum_options_, backend));
       reducer = std::make_unique<BucketReducer>(
           sums.communicator.get(), bucket_floats_, sum_options_.format,
-          *strategy().clocks.even);
+          *strategy().clocks.monotonic);
       sums_on_gpus_ |= sums.on_gpus;
     }
     return std::make_unique<SumExchange>(

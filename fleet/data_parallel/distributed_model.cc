@@ -56,7 +56,7 @@ DistributedModel::DistributedModel(WorkerGroup* group,
                                    std::unique_ptr<nn::MathBackend> math,
                                    const DistributedModelOptions& options)
     : group_(group),
-      clock_(*group->strategy().clocks.even),
+      clock_(*group->strategy().clocks.monotonic),
       network_(std::move(network)),
       options_(options),
       backend_(BackendFor(*group, math.get())),

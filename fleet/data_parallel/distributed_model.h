@@ -63,8 +63,8 @@ struct DistributedModelOptions {
 // parameters, running statistics, gradients and the optimizer's state stay in
 // its memory; what is read or written of them here is copied.
 //
-// One thread at a time. The group outlives it; times are measured by the even
-// clock of its strategy.
+// One thread at a time. The group outlives it; times are measured by the
+// monotonic clock of its strategy.
 class DistributedModel {
  public:
   // `network` reads images and predicts classes; the same on all workers.

@@ -250,7 +250,7 @@ class ServerGroup : public WorkerGroup {
     OARLOCK_RETURN_IF_ERROR(connection_.job->Barrier("tables"));
     return std::make_unique<RoundExchange>(&connection_, &cuts_, &rounds_,
                                            TableId(config.id()),
-                                           *strategy().clocks.even);
+                                           *strategy().clocks.monotonic);
   }
 
   absl::StatusOr<ClassScores> Sum(const std::string& phase, uint32_t epoch,

@@ -27,7 +27,7 @@ class MetricsServer {
   // Listens on `host` and `port` (0: any free one) and knows nothing yet.
   // AlreadyExists when the port is in use; InvalidArgument for a port beyond
   // 65535; FailedPrecondition when the host is not this machine's. `clock`,
-  // which goes on evenly, outlives it.
+  // which is monotonic, outlives it.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Listen(
       const std::string& host, int port, const Clock& clock);
   virtual ~MetricsServer() = default;

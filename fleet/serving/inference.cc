@@ -142,7 +142,7 @@ class Inference {
         tables_(tables),
         options_(options),
         sink_(sink),
-        clock_(*options.data.clocks.even),
+        clock_(*options.data.clocks.monotonic),
         parameters_(parameters),
         reader_(options) {}
 

@@ -65,7 +65,7 @@ class QuorumAggregator : public Aggregator {
 
   enum class Timer { kThread, kByHand };
 
-  // The table and the clock, which must go on evenly (Clock::Monotonic), must
+  // The table and the clock, which must be monotonic (Clock::Monotonic), must
   // outlive this. REQUIRES: the table's quorum is above 0. kByHand: somebody
   // calls ReleaseDue.
   QuorumAggregator(sparse_table::DenseTable* table, const Clock& clock,

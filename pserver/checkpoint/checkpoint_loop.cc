@@ -76,8 +76,8 @@ CheckpointLoop::CheckpointLoop(const CheckpointLoopOptions& options,
       map_(*map),
       coordinator_(coordinator),
       registry_(registry),
-      calendar_(*clocks.calendar),
-      clock_(*clocks.even),
+      wall_clock_(*clocks.wall),
+      clock_(*clocks.monotonic),
       dir_(std::move(dir)) {}
 
 CheckpointLoop::~CheckpointLoop() { Stop(); }
@@ -319,7 +319,7 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
   manifest.set_format_version(checkpoint::kCheckpointFormatVersion);
   manifest.set_job_id(options_.job_id);
   manifest.set_previous_cut(current());
-  manifest.set_created_unix_ms(absl::ToUnixMillis(calendar_.Now()));
+  manifest.set_created_unix_ms(absl::ToUnixMillis(wall_clock_.Now()));
   manifest.set_num_partitions(map_.num_partitions());
   coordinator_->DescribeCut(&manifest);
   v1::SaveCutRequest save;

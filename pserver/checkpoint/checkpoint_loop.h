@@ -147,7 +147,7 @@ class CheckpointLoop {
   const cluster::PartitionMap& map_;
   coordinator::Coordinator* const coordinator_;
   TableRegistry* const registry_;
-  const Clock& calendar_;
+  const Clock& wall_clock_;
   const Clock& clock_;
   std::vector<std::unique_ptr<v1::CheckpointService::Stub>> stubs_;
 

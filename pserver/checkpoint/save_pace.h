@@ -29,7 +29,7 @@ class SavePace {
   static constexpr absl::Duration kLeastWork = absl::Microseconds(500);
 
   // Begins in the thread that calls it. `pushes` counts pushes; `clock`, which
-  // goes on evenly, outlives this.
+  // is monotonic, outlives this.
   SavePace(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock);
 
   // Between two records, while no lock is held.

@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
     if (!options.load.empty()) {
       OARLOCK_RETURN_IF_ERROR(
           LoadParameters(options.load, ServerIndex(options.server_index), map,
-                         *options.clocks.even, registry));
+                         *options.clocks.monotonic, registry));
     }
     return std::nullopt;
   }
@@ -70,7 +70,7 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
   }
   OARLOCK_RETURN_IF_ERROR(Load(*current, ServerIndex(options.server_index),
                                /*parameters_only=*/false, map,
-                               *options.clocks.even, registry));
+                               *options.clocks.monotonic, registry));
   gate->Announce(current->manifest.cut());
   gate->Settle(current->manifest.cut());
   registry->clock().AdvanceTo(current->manifest.logical_time());
@@ -219,7 +219,7 @@ absl::Status ServerCheckpoints::OpenLog(
   log.run_file = run_file_.get();
   FaultPoint("restore.before_replay");
   OARLOCK_ASSIGN_OR_RETURN(log_, ServerLog::Open(log, registry_, ledger, gate,
-                                                 *options_.clocks.even));
+                                                 *options_.clocks.monotonic));
   replayed_ = log.replay;
   // Flags may be others.
   if (decision.go_on) registry_->SetRestored();
@@ -237,10 +237,10 @@ absl::Status ServerCheckpoints::BeginCoordinator(
     log.any_num_workers = decision.go_on;
     log.boot_id = BootId();
     log.run_file = run_file_.get();
-    OARLOCK_ASSIGN_OR_RETURN(
-        coordinator_log_,
-        coordinator::CoordinatorLog::Open(log, storage::FileSystem::Real(),
-                                          coordinator_, *options_.clocks.even));
+    OARLOCK_ASSIGN_OR_RETURN(coordinator_log_,
+                             coordinator::CoordinatorLog::Open(
+                                 log, storage::FileSystem::Real(), coordinator_,
+                                 *options_.clocks.monotonic));
   }
   if (coordinator_log_ != nullptr && coordinator_log_->replayed()) {
     if (decision.go_on) {

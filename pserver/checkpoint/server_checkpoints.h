@@ -107,7 +107,7 @@ absl::StatusOr<coordinator::ReplayDecision> DecideReplayOf(
     const ServerOptions& options);
 
 // Fills a job's tables with the parameters of a checkpoint: `path` is its
-// folder, or one with CURRENT. `clock` goes on evenly. Errors as above.
+// folder, or one with CURRENT. `clock` is monotonic. Errors as above.
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
                             const cluster::PartitionMap& map,
                             const Clock& clock, TableRegistry* registry);

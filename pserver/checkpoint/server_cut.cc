@@ -41,8 +41,8 @@ ServerCut::ServerCut(const ServerCutOptions& options,
     : options_(options),
       registry_(registry),
       gate_(gate),
-      calendar_(*clocks.calendar),
-      clock_(*clocks.even),
+      wall_clock_(*clocks.wall),
+      clock_(*clocks.monotonic),
       store_(std::move(store)),
       writer_(map, options.server, registry, store_.get(), options.num_threads,
               clock_),
@@ -241,7 +241,7 @@ void ServerCut::End(bool current) {
     ++(current ? stats_.num_published : stats_.num_given_up);
     if (current) {
       stats_.current = newest_;
-      stats_.current_since = calendar_.Now();
+      stats_.current_since = wall_clock_.Now();
     }
   }
   stage_ = Stage::kNone;

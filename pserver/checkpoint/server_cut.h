@@ -124,7 +124,7 @@ class ServerCut {
   const ServerCutOptions options_;
   TableRegistry* const registry_;
   CutGate* const gate_;
-  const Clock& calendar_;
+  const Clock& wall_clock_;
   const Clock& clock_;
   ServerLog* log_ = nullptr;
   const std::unique_ptr<storage::CheckpointStore> store_;

@@ -63,7 +63,7 @@ class ControlLoop {
   static constexpr absl::Duration kLinger = absl::Seconds(5);
 
   // On server 0 `coordinator` is set, elsewhere `channel` leads to it. `clock`
-  // goes on evenly. What is passed must outlive this.
+  // is monotonic. What is passed must outlive this.
   ControlLoop(const ControlLoopOptions& options,
               const cluster::PartitionMap& map,
               coordinator::Coordinator* coordinator,

@@ -42,10 +42,10 @@ struct ServerOptions {
   // A coordinator that was there and is silent for so long is given up, and
   // this server with it. 1 s to 1 day.
   absl::Duration coordinator_timeout = absl::Seconds(60);
-  // Between two looks of the coordinator at leases and waits, on the even
+  // Between two looks of the coordinator at leases and waits, on the monotonic
   // clock. 1 ms to 1 s.
   absl::Duration deadline_interval = absl::Milliseconds(100);
-  // Between two heartbeats of this server to the coordinator, on the even
+  // Between two heartbeats of this server to the coordinator, on the monotonic
   // clock, and how long one of them may take. 1 ms to 10 s.
   absl::Duration heartbeat_interval = absl::Milliseconds(300);
   absl::Duration heartbeat_call_timeout = absl::Seconds(1);
@@ -85,7 +85,7 @@ struct ServerOptions {
   // Begin with the parameters of this checkpoint; empty: with new ones.
   std::string load;
   cluster::SecurityOptions security;
-  // Leases and other times of the coordinator are the calendar's, since they
+  // Leases and other times of the coordinator are the wall clock's, since they
   // outlive its process. Must outlive the server.
   Clocks clocks;
 

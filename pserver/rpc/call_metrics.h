@@ -26,7 +26,7 @@ enum class CallMethod { kPullSparse, kPullDense, kPushSparse, kPushDense };
 // own, and the time twice.
 class CallMetrics {
  public:
-  // `clock`, which goes on evenly, outlives the calls.
+  // `clock`, which is monotonic, outlives the calls.
   explicit CallMetrics(const Clock& clock) : clock_(clock) {}
 
   // One call from its request to its response, however long that takes and

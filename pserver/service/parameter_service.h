@@ -47,7 +47,7 @@ struct ParameterServiceOptions {
 class ParameterService {
  public:
   // REQUIRES: the options are valid. What is passed must outlive this, and
-  // `clock`, which goes on evenly, all calls; without `gate` there are no cuts.
+  // `clock`, which is monotonic, all calls; without `gate` there are no cuts.
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, PushLedger* ledger,
                    cluster::PartitionMap map, const Clock& clock,

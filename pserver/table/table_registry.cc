@@ -58,7 +58,7 @@ absl::Status CheckConfig(const v1::TableConfig& config) {
 // Of the entry's table, by its mode. A geo table gets a log if it has none.
 std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
                                            const LogicalClock* clock,
-                                           const Clock& even_clock) {
+                                           const Clock& monotonic_clock) {
   sparse_table::SparseTable* const sparse = entry->sparse.get();
   sparse_table::DenseTable* const dense = entry->dense.get();
   switch (entry->config.mode()) {
@@ -81,7 +81,7 @@ std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
         return std::make_unique<AsyncAggregator>(sparse, clock);
       }
       if (entry->config.dense().quorum() > 0) {
-        return std::make_unique<QuorumAggregator>(dense, even_clock);
+        return std::make_unique<QuorumAggregator>(dense, monotonic_clock);
       }
       return std::make_unique<AsyncAggregator>(dense, clock);
   }
@@ -90,7 +90,7 @@ std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
     const v1::TableConfig& config, const cluster::PartitionMap& map,
     ServerIndex server, const std::string& tier_dir, Generation generation,
-    const LogicalClock* clock, const Clock& even_clock) {
+    const LogicalClock* clock, const Clock& monotonic_clock) {
   auto entry = std::make_unique<TableEntry>();
   entry->config = config;
   if (config.has_sparse()) {
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
         entry->dense, sparse_table::DenseTable::Create(
                           config, map, server, FirstDenseVersion(generation)));
   }
-  entry->aggregator = MakeAggregator(entry.get(), clock, even_clock);
+  entry->aggregator = MakeAggregator(entry.get(), clock, monotonic_clock);
   return entry;
 }
 
@@ -231,7 +231,7 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
                            MakeEntry(config, map_, server_, tier_dir_,
-                                     generation_, &clock_, even_clock_));
+                                     generation_, &clock_, monotonic_clock_));
   if (observer_ != nullptr) {
     OARLOCK_RETURN_IF_ERROR(observer_->OnCreate(config));
   }
@@ -295,7 +295,7 @@ absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
   } else {
     OARLOCK_RETURN_IF_ERROR(entry->dense->Reconfigure(config));
   }
-  entry->aggregator = MakeAggregator(entry.get(), &clock_, even_clock_);
+  entry->aggregator = MakeAggregator(entry.get(), &clock_, monotonic_clock_);
   // Workers create a table before they push to it; a push of anybody else that
   // has found the old entry is sent again, and finds the new one.
   before.aggregator->Shutdown();

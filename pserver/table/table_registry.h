@@ -75,7 +75,7 @@ class TableRegistry {
   // Tables of one job.
   static constexpr size_t kMaxTables = 1024;
 
-  // By `clock`, which goes on evenly and outlives this, quorums wait.
+  // By `clock`, which is monotonic and outlives this, quorums wait.
   // `tier_dir` as in ServerOptions. Versions of dense blocks are those of this
   // incarnation of the server (base/dense_version.h).
   TableRegistry(cluster::PartitionMap map, ServerIndex server,
@@ -83,7 +83,7 @@ class TableRegistry {
                 Generation generation = Generation(0))
       : map_(std::move(map)),
         server_(server),
-        even_clock_(clock),
+        monotonic_clock_(clock),
         tier_dir_(tier_dir),
         generation_(generation) {}
 
@@ -163,7 +163,7 @@ class TableRegistry {
   // Constant.
   const cluster::PartitionMap map_;
   const ServerIndex server_;
-  const Clock& even_clock_;
+  const Clock& monotonic_clock_;
   const std::string tier_dir_;
   const Generation generation_;
 

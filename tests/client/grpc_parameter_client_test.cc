@@ -446,7 +446,7 @@ TEST(GrpcParameterClientShutdownTest, ServerThatGoesIsAnErrorAndNoHang) {
   SkippableClock clock;
   MiniClusterOptions options;
   options.num_servers = 2;
-  options.client_clocks = {.calendar = &clock, .even = &clock};
+  options.client_clocks = {.wall = &clock, .monotonic = &clock};
   auto cluster = MiniCluster::Start(options);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   auto worker = MiniWorker::Join(**cluster, 0);
@@ -483,7 +483,7 @@ TEST(GrpcParameterClientShutdownTest, WaitingRoundEndsWithItsServer) {
   options.num_workers = 2;
   // The round is asked for again after so long.
   options.rpc_timeout = absl::Seconds(2);
-  options.client_clocks = {.calendar = &clock, .even = &clock};
+  options.client_clocks = {.wall = &clock, .monotonic = &clock};
   auto cluster = MiniCluster::Start(options);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   auto worker = MiniWorker::Join(**cluster, 0);

@@ -43,7 +43,7 @@ class WireTest : public ::testing::Test {
     ConnectionOptions options;
     options.endpoints = {server_.endpoint()};
     options.rpc_timeout = rpc_timeout;
-    options.clocks.even = &clock_;
+    options.clocks.monotonic = &clock_;
     auto connections = ServerConnections::Connect(options);
     ASSERT_TRUE(connections.ok()) << connections.status();
     connections_ = *std::move(connections);

@@ -95,7 +95,7 @@ TEST(ServerConnectionsTest, MissingServerIsNamedAfterTheConnectTimeout) {
   mini.num_servers = 2;
   mini.connect_timeout = absl::Milliseconds(500);
   const SkippingClock clock;
-  mini.client_clocks = {.calendar = &clock, .even = &clock};
+  mini.client_clocks = {.wall = &clock, .monotonic = &clock};
   const auto cluster = MiniCluster::Reserve(mini);
   ASSERT_TRUE(cluster->StartServer(0).ok());
   const absl::Status status =
@@ -126,7 +126,7 @@ TEST(ServerConnectionsTest, ControlCallIsGivenUpAfterTheRpcTimeout) {
   const SkippingClock clock;
   ConnectionOptions options = cluster->Connection();
   options.rpc_timeout = absl::Seconds(10);
-  options.clocks.even = &clock;
+  options.clocks.monotonic = &clock;
   const auto connections = ServerConnections::Connect(options);
   ASSERT_TRUE(connections.ok()) << connections.status();
   const absl::Time start = clock.Now();
@@ -152,7 +152,7 @@ TEST(ServerConnectionsTest, ControlCallToAServerThatIsGoneIsGivenUp) {
   SkippingClock clock;
   ConnectionOptions options = cluster->Connection();
   options.rpc_timeout = absl::Milliseconds(300);
-  options.clocks.even = &clock;
+  options.clocks.monotonic = &clock;
   const auto connections = ServerConnections::Connect(options);
   ASSERT_TRUE(connections.ok()) << connections.status();
   cluster->StopServer(0);

@@ -32,7 +32,7 @@ struct MiniClusterOptions {
   absl::Duration connect_timeout = absl::Seconds(20);
   absl::Duration rpc_timeout = absl::Seconds(20);
   bool accept_loss = false;
-  // Leases go by server_clocks.calendar. The clocks outlive the cluster and its
+  // Leases go by server_clocks.wall. The clocks outlive the cluster and its
   // workers.
   Clocks server_clocks = {};
   Clocks client_clocks = {};

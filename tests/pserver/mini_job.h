@@ -207,7 +207,7 @@ class MiniJob {
     options.deadline_interval = absl::Milliseconds(5);
     options.heartbeat_interval = absl::Milliseconds(10);
     options.drain_grace = absl::Milliseconds(100);
-    options.clocks = {.calendar = &clock_, .even = &clock_};
+    options.clocks = {.wall = &clock_, .monotonic = &clock_};
     {
       std::vector<std::unique_ptr<Listener>> listeners;
       for (uint32_t i = 0; i < num_servers; ++i) {

@@ -402,7 +402,7 @@ TEST(ServerTest, ServerGivesUpACoordinatorThatNeverComes) {
                               "127.0.0.1:0"};
   options.server_index = 1;
   SkippableClock clock;
-  options.clocks = {.calendar = &clock, .even = &clock};
+  options.clocks = {.wall = &clock, .monotonic = &clock};
   options.heartbeat_call_timeout = absl::Milliseconds(50);
   options.heartbeat_interval = absl::Milliseconds(10);
   const auto server = Server::Start(options);

@@ -38,7 +38,7 @@ MiniClusterOptions OptionsOf(const Clock& clock) {
   options.num_workers = 2;
   options.lease = kLease;
   options.restart_grace = kGrace;
-  options.server_clocks = {.calendar = &clock, .even = &clock};
+  options.server_clocks = {.wall = &clock, .monotonic = &clock};
   return options;
 }
 

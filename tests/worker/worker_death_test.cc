@@ -102,7 +102,7 @@ class WorkerDeathTest : public ::testing::Test {
     cluster.num_servers = kServers;
     cluster.num_workers = 2;
     cluster.lease = kLease;
-    cluster.server_clocks = {.calendar = &clock_, .even = &clock_};
+    cluster.server_clocks = {.wall = &clock_, .monotonic = &clock_};
     auto started = MiniCluster::Start(cluster);
     ASSERT_TRUE(started.ok()) << started.status();
     cluster_ = *std::move(started);

@@ -70,7 +70,7 @@ struct PassContext {
   int compute_slots = 1;
 
   // Measures stages, and pauses.
-  const Clock& clock() const { return *clocks.even; }
+  const Clock& clock() const { return *clocks.monotonic; }
 
   // What reads the items of a source, a lane's or a push completion's. Both
   // outlive it.

@@ -115,7 +115,7 @@ bool NeedsTestExamples(const v1::JobConfig& config) {
 absl::Status ConcludeEvaluation(const v1::JobConfig& config,
                                 client::JobClient* job,
                                 v1::Evaluation evaluation,
-                                const Clock& calendar) {
+                                const Clock& wall_clock) {
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job->GetJobStatus());
   const EarlyStopOptions options = EarlyStopOptionsOf(config);
@@ -130,7 +130,7 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config,
   EarlyStopVerdict verdict;
   if (!told) {
     evaluation.set_unix_seconds(
-        absl::ToDoubleSeconds(calendar.Now() - absl::UnixEpoch()));
+        absl::ToDoubleSeconds(wall_clock.Now() - absl::UnixEpoch()));
     std::vector<v1::Evaluation> evaluations = earlier;
     evaluations.push_back(evaluation);
     verdict = JudgeEvaluations(options, evaluations);
@@ -159,7 +159,7 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
                                     client::JobClient* job,
                                     const PhaseId& phase,
                                     const std::string& file,
-                                    const Clock& calendar) {
+                                    const Clock& wall_clock) {
   const std::string work = phase.Work();
   OARLOCK_RETURN_IF_ERROR(job->Report());
   OARLOCK_RETURN_IF_ERROR(job->Barrier(absl::StrCat(work, "/predicted")));
@@ -186,7 +186,7 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
     // Of nothing there is nothing to tell.
     if (evaluation.examples() > 0) {
       OARLOCK_RETURN_IF_ERROR(
-          ConcludeEvaluation(config, job, std::move(evaluation), calendar));
+          ConcludeEvaluation(config, job, std::move(evaluation), wall_clock));
     } else if (phase.phase == kTest && NeedsTestExamples(config) &&
                !HasTestExamples(status)) {
       return NoTestExamples(config);
@@ -300,7 +300,7 @@ absl::Status EvaluationBesideTraining::EvaluateOnce(
   evaluation.set_trained_examples(trained.examples);
   evaluation.set_trained_steps(trained.steps);
   return ConcludeEvaluation(*context_.config, context_.job,
-                            std::move(evaluation), *context_.clocks.calendar);
+                            std::move(evaluation), *context_.clocks.wall);
 }
 
 }  // namespace oarlock::worker

@@ -52,11 +52,11 @@ bool NeedsTestExamples(const v1::JobConfig& config);
 // training is stopped. Of `evaluation` what is measured must be set. One that
 // this run has told before is not told again; one of a run before --resume, of
 // a pass that was cut short then, stays in the list, and this one follows. It
-// is of now, by the `calendar`.
+// is of now, by `wall_clock`.
 absl::Status ConcludeEvaluation(const v1::JobConfig& config,
                                 client::JobClient* job,
                                 v1::Evaluation evaluation,
-                                const Clock& calendar);
+                                const Clock& wall_clock);
 
 // By all workers, when a pass that predicts (phase and epoch) is over: worker 0
 // concludes it, and all return when that is done. `file`: of Evaluation.
@@ -65,7 +65,7 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
                                     client::JobClient* job,
                                     const PhaseId& phase,
                                     const std::string& file,
-                                    const Clock& calendar);
+                                    const Clock& wall_clock);
 
 // Evaluates all test files again and again, on a thread of its own, while the
 // lanes of all workers train. It reads parameters as any reader does, the

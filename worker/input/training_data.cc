@@ -174,7 +174,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
 
 data::DataOptions TrainingData::data_options() const {
   data::DataOptions options = DataOptionsOf(config_);
-  options.clocks.even = &clock_;
+  options.clocks.monotonic = &clock_;
   options.leave_out_unreadable = left_out_ != LeftOut::kNothing;
   if (left_out_ == LeftOut::kUnreadableAndMalformed) {
     options.bad_lines_max = std::numeric_limits<int64_t>::max();

@@ -104,7 +104,7 @@ OnlineTraining::OnlineTraining(const v1::JobConfig& config,
       steps_(std::move(steps)),
       clocks_(clocks),
       folder_(config.watch_dir(), config.watch_marker()),
-      last_busy_(clocks_.even->Now()) {}
+      last_busy_(clocks_.monotonic->Now()) {}
 
 bool OnlineTraining::IsFirstWorker() const {
   return job_->worker_index() == kFirstWorker;
@@ -123,7 +123,7 @@ absl::Status OnlineTraining::Run() {
                              NextFile(epoch));
     if (!file.has_value()) return absl::OkStatus();
     OARLOCK_RETURN_IF_ERROR(TrainFile(*file));
-    last_busy_ = clocks_.even->Now();
+    last_busy_ = clocks_.monotonic->Now();
   }
 }
 
@@ -154,7 +154,7 @@ absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
       return known.files(0);
     }
     if (known.training_stopped()) return std::nullopt;
-    const absl::Time now = clocks_.even->Now();
+    const absl::Time now = clocks_.monotonic->Now();
     if (IsFirstWorker() && now >= next_look) {
       const size_t begun = begun_.size();
       OARLOCK_RETURN_IF_ERROR(OfferFile(epoch));
@@ -168,7 +168,7 @@ absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
         continue;
       }
     }
-    clocks_.even->Sleep(std::min(watch_poll, kLongestPoll));
+    clocks_.monotonic->Sleep(std::min(watch_poll, kLongestPoll));
   }
 }
 
@@ -236,7 +236,7 @@ absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
     OARLOCK_ASSIGN_OR_RETURN(
         const std::unique_ptr<TrainingData> data,
         TrainingData::Open(config_, {path}, TrainingData::Division::kConfigured,
-                           job_, *clocks_.even, LeftOutOf(file)));
+                           job_, *clocks_.monotonic, LeftOutOf(file)));
     OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
   }
   if (IsFirstWorker()) OARLOCK_RETURN_IF_ERROR(Finish(file));
@@ -268,10 +268,10 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingData> data,
       TrainingData::Open(config_, predicted, TrainingData::Division::kLeased,
-                         job_, *clocks_.even, LeftOutOf(file)));
+                         job_, *clocks_.monotonic, LeftOutOf(file)));
   OARLOCK_RETURN_IF_ERROR(steps_.predict(*data, phase));
-  OARLOCK_RETURN_IF_ERROR(ConcludeEvaluationPass(
-      config_, job_, phase, file.file(), *clocks_.calendar));
+  OARLOCK_RETURN_IF_ERROR(
+      ConcludeEvaluationPass(config_, job_, phase, file.file(), *clocks_.wall));
   return IsFirstWorker() ? WarnOfBadLines(file) : absl::OkStatus();
 }
 

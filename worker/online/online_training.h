@@ -107,7 +107,7 @@ class OnlineTraining {
   std::set<std::string> unreadable_;
   bool folder_was_there_ = false;
   bool folder_is_away_ = false;
-  // When there was something to do, or this began, by the even clock.
+  // When there was something to do, or this began, by the monotonic clock.
   absl::Time last_busy_;
 };
 

@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<TrainingEvents>> TrainingEvents::Start(
     const std::string& folder, absl::Duration period, Source source,
     const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<EventFile> file,
-                           EventFile::Create(folder, clocks.calendar->Now()));
+                           EventFile::Create(folder, clocks.wall->Now()));
   spdlog::info("events for TensorBoard go to {}", file->path());
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse first, source());
   return absl::WrapUnique(new TrainingEvents(std::move(file), period,
@@ -131,7 +131,7 @@ TrainingEvents::TrainingEvents(std::unique_ptr<EventFile> file,
       file_(std::move(file)),
       curves_(first) {
   // From here on examples and seconds are counted.
-  curves_.Update(first, clocks_.calendar->Now());
+  curves_.Update(first, clocks_.wall->Now());
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -155,7 +155,8 @@ void TrainingEvents::Run() {
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      if (clocks_.even->AwaitFor(&mutex_, absl::Condition(&stopping_), period_))
+      if (clocks_.monotonic->AwaitFor(&mutex_, absl::Condition(&stopping_),
+                                      period_))
         return;
     }
     const absl::StatusOr<v1::JobStatusResponse> status = source_();
@@ -171,7 +172,7 @@ void TrainingEvents::Run() {
 
 absl::Status TrainingEvents::Write(const v1::JobStatusResponse& status) {
   for (const TrainingCurves::Point& point :
-       curves_.Update(status, clocks_.calendar->Now())) {
+       curves_.Update(status, clocks_.wall->Now())) {
     OARLOCK_RETURN_IF_ERROR(file_->Add(point.step, point.time, point.scalars));
   }
   return absl::OkStatus();

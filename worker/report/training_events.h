@@ -66,7 +66,7 @@ class TrainingEvents {
   using Source = std::function<absl::StatusOr<v1::JobStatusResponse>()>;
 
   // Unavailable when the folder cannot be written. `source` is called until
-  // Finish, from that thread. Points lie at times of the calendar. The clocks
+  // Finish, from that thread. Points lie at times of the wall clock. The clocks
   // outlive this.
   static absl::StatusOr<std::unique_ptr<TrainingEvents>> Start(
       const std::string& folder, absl::Duration period, Source source,

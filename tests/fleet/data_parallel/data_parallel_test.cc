@@ -87,7 +87,7 @@ absl::Status Train(WorkerGroup& group, Outcome* outcome) {
       DistributedOptimizer::Create(&group, model.get(), Momentum()));
   data::ImageLoader loader(images.get(), &transform, sampler.Epoch(0), {});
   ClassScores scores;
-  const Clock& clock = *group.strategy().clocks.even;
+  const Clock& clock = *group.strategy().clocks.monotonic;
   const absl::Time start = clock.Now();
   while (true) {
     OARLOCK_ASSIGN_OR_RETURN(const data::ImageBatch* const batch,

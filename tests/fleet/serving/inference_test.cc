@@ -41,7 +41,7 @@ class InferenceTest : public ::testing::Test {
     }
     tables_ = {&client_, plan_.sparse_tables, plan_.dense_table};
     options_.data.sparse_feature_dim = 1000;
-    options_.data.clocks.even = &clock_;
+    options_.data.clocks.monotonic = &clock_;
   }
 
   // What the model says to each line alone; NaN where it is no example.

@@ -162,7 +162,7 @@ TEST_F(TableChangeRaceTest,
   CutGate gate;
   absl::StatusOr<std::unique_ptr<ServerCut>> cuts = ServerCut::Create(
       {.server = ServerIndex(0), .directory = folder_}, &map_, &registry_,
-      &gate, {.calendar = &clock_, .even = &clock_});
+      &gate, {.wall = &clock_, .monotonic = &clock_});
   ASSERT_TRUE(cuts.ok()) << cuts.status();
   std::atomic<bool> changing = true;
   std::vector<std::thread> threads;

@@ -154,7 +154,7 @@ class Job {
     const FakeClock clock;
     CutMarker cuts(&client, &job, CutMarker::Numbering::kByCut, clock);
     PassContext context;
-    context.clocks.even = &clock;
+    context.clocks.monotonic = &clock;
     context.config = &config;
     context.model = model_.get();
     context.parameters = &client;

@@ -145,7 +145,7 @@ class StepGateClusterTest : public ::testing::Test {
     MiniClusterOptions options;
     options.num_workers = num_workers;
     options.lease = kLease;
-    options.server_clocks = {.calendar = &clock_, .even = &clock_};
+    options.server_clocks = {.wall = &clock_, .monotonic = &clock_};
     options.restart_grace = absl::Minutes(10);
     auto cluster = MiniCluster::Start(options);
     ASSERT_TRUE(cluster.ok()) << cluster.status();

@@ -127,7 +127,7 @@ class FileByFileTest : public ::testing::Test {
     };
     steps.evaluate = [](uint32_t) { return absl::OkStatus(); };
     return OnlineTraining(config, &job_, std::move(steps),
-                          {.calendar = &clock_, .even = &clock_})
+                          {.wall = &clock_, .monotonic = &clock_})
         .Run();
   }
 
@@ -326,7 +326,7 @@ TEST_F(OnlineTrainingTest, AFileThatComesWhileTheJobRunsIsTrained) {
     MiniClusterOptions cluster;
     cluster.num_workers = 2;
     return RunClusterJob(config, cluster,
-                         {.clocks = {.calendar = &clock, .even = &clock}});
+                         {.clocks = {.wall = &clock, .monotonic = &clock}});
   });
   // There before the job has looked at all of the others, or after: either way
   // it is one more.
