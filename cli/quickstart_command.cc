@@ -18,7 +18,7 @@
 #include "data/synthetic/criteo_generator.h"
 #include "flags/command_line.h"
 #include "flags/message_flags.h"
-#include "fleet/serving/scratch_folder.h"
+#include "fleet/serving/temporary_dir.h"
 #include "proto/config/quickstart_config.pb.h"
 #include "worker/report/summary.h"
 
@@ -27,7 +27,7 @@ namespace {
 
 // The last one is held out to test.
 constexpr int kNumFiles = 8;
-// Evaluations beside training.
+// Periodic evaluations.
 constexpr int kNumPoints = 8;
 
 flags::CommandSyntax Syntax() {
@@ -106,11 +106,11 @@ void PrintNext(const std::string& dir) {
 
 absl::Status Run(const v1::QuickstartConfig& config, const Clocks& clocks) {
   std::string folder = config.dir();
-  std::unique_ptr<ScratchFolder> scratch;
+  std::unique_ptr<TemporaryDir> temporary_dir;
   if (folder.empty()) {
-    OARLOCK_ASSIGN_OR_RETURN(scratch,
-                             ScratchFolder::Create("oarlock-quickstart-"));
-    folder = scratch->path();
+    OARLOCK_ASSIGN_OR_RETURN(temporary_dir,
+                             TemporaryDir::Create("oarlock-quickstart-"));
+    folder = temporary_dir->path();
   }
   std::printf("generates %lld rows\n", static_cast<long long>(config.rows()));
   std::fflush(stdout);

@@ -32,8 +32,8 @@ constexpr uint32_t kStepWaitMs = 1000;
 constexpr absl::Duration kGiveUpTimeout = absl::Seconds(2);
 
 // The coordinator hears that it was heard; it does not stay long for that.
-constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
-constexpr int kGoodbyeAttempts = 3;
+constexpr absl::Duration kLastHeartbeatTimeout = absl::Milliseconds(500);
+constexpr int kLastHeartbeatAttempts = 3;
 
 // Each is repeated until it is answered; the response may be that it is over.
 constexpr int kRegisterAttempts = 5;
@@ -184,15 +184,15 @@ absl::Status GrpcJobClient::MarkCut(
 }
 
 absl::Status GrpcJobClient::Barrier(const std::string& name) {
-  return Meet(name, /*trained_epochs=*/0);
+  return WaitAtBarrier(name, /*trained_epochs=*/0);
 }
 
-absl::Status GrpcJobClient::MeetAfterTraining(uint32_t epoch) {
-  return Meet(AfterTraining(epoch), epoch + 1);
+absl::Status GrpcJobClient::WaitForTrained(uint32_t epoch) {
+  return WaitAtBarrier(AfterTraining(epoch), epoch + 1);
 }
 
-absl::Status GrpcJobClient::Meet(const std::string& name,
-                                 uint32_t trained_epochs) {
+absl::Status GrpcJobClient::WaitAtBarrier(const std::string& name,
+                                          uint32_t trained_epochs) {
   v1::BarrierRequest request;
   request.set_name(name);
   request.set_trained_epochs(trained_epochs);
@@ -400,17 +400,17 @@ absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
       [&](grpc::ClientContext* context) {
         return coordinator().FinishWorker(context, request, &response);
       }));
-  if (outcome.ok()) SayGoodbye();
+  if (outcome.ok()) SendLastHeartbeat();
   return absl::OkStatus();
 }
 
-void GrpcJobClient::SayGoodbye() {
+void GrpcJobClient::SendLastHeartbeat() {
   v1::HeartbeatRequest request;
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
-  for (int attempt = 1; attempt <= kGoodbyeAttempts; ++attempt) {
+  for (int attempt = 1; attempt <= kLastHeartbeatAttempts; ++attempt) {
     grpc::ClientContext context;
-    connections_->Prepare(&context, kGoodbyeTimeout);
+    connections_->Prepare(&context, kLastHeartbeatTimeout);
     v1::HeartbeatResponse response;
     const absl::Status status = cluster::FromGrpc(
         coordinator().Heartbeat(&context, request, &response));

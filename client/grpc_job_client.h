@@ -45,7 +45,7 @@ class GrpcJobClient : public JobClient {
   absl::Status MarkCut(
       uint64_t cut, const std::vector<v1::TrainedExamples>& trained) override;
   absl::Status Barrier(const std::string& name) override;
-  absl::Status MeetAfterTraining(uint32_t epoch) override;
+  absl::Status WaitForTrained(uint32_t epoch) override;
   absl::StatusOr<uint64_t> JoinRounds() override;
   absl::Status LeaveRounds() override;
   absl::StatusOr<uint64_t> JoinSteps() override;
@@ -85,7 +85,7 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<uint64_t> SetRoundMembership(ServerIndex server, bool joins,
                                               uint64_t number,
                                               absl::Duration give_up_after);
-  absl::Status Meet(const std::string& name, uint32_t trained_epochs);
+  absl::Status WaitAtBarrier(const std::string& name, uint32_t trained_epochs);
   // With this worker's name and the call's number.
   absl::StatusOr<v1::StepClockResponse> CallStepClock(
       v1::StepClockRequest request);
@@ -99,7 +99,7 @@ class GrpcJobClient : public JobClient {
   void HeartbeatLoop();
   void StopHeartbeat();
   // The coordinator need not stay for this worker.
-  void SayGoodbye();
+  void SendLastHeartbeat();
   // Records why this worker has to stop; the first reason is kept.
   void Lost(const absl::Status& why);
 

@@ -95,7 +95,7 @@ class JobClient {
   // Barrier("train/EPOCH/trained"): this worker's share of the training passes
   // up to `epoch` is trained, and its pushes are acknowledged. So it counts as
   // arrived also if it dies, and its successor's own_trained_epochs() are more.
-  virtual absl::Status MeetAfterTraining(uint32_t epoch) {
+  virtual absl::Status WaitForTrained(uint32_t epoch) {
     return Barrier(AfterTraining(epoch));
   }
 

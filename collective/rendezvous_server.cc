@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(
 
 RendezvousServer::~RendezvousServer() {
   if (server_ == nullptr) return;
-  group_state_.AwaitEmpty(kGoodbye);
+  group_state_.AwaitEmpty(kShutdownGrace);
   ticker_.reset();
   // No time is left: ends the calls that are still there.
   server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));

@@ -27,14 +27,14 @@ class RendezvousServer {
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
       GroupState::Options options, const cluster::SecurityOptions& security,
       const Clock& clock);
-  // Gives the others kGoodbye to hear the last word.
+  // Gives the others kShutdownGrace to hear the last word.
   ~RendezvousServer();
 
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
  private:
-  static constexpr absl::Duration kGoodbye = absl::Seconds(1);
+  static constexpr absl::Duration kShutdownGrace = absl::Seconds(1);
 
   // A thread of gRPC's for each rank.
   class Service final : public v1::RendezvousService::Service {

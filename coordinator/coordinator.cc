@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
-#include "coordinator/shortened.h"
+#include "coordinator/truncated.h"
 #include "coordinator/work/train_work.h"
 
 namespace oarlock::coordinator {
@@ -103,7 +103,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     first_registration_ = std::min(first_registration_, now);
     worker.state.set_worker_generation(next_generation_++);
     worker.state.set_life(v1::WorkerState::ALIVE);
-    worker.state.set_host(Shortened(request.host()));
+    worker.state.set_host(Truncated(request.host()));
     worker.state.set_pid(request.pid());
     worker.state.clear_reason();
     worker.lease_end = now + options_.lease;
@@ -205,7 +205,7 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
                              }));
     worker->state.set_life(request.succeeded() ? v1::WorkerState::FINISHED
                                                : v1::WorkerState::FAILED);
-    worker->state.set_reason(Shortened(request.reason()));
+    worker->state.set_reason(Truncated(request.reason()));
     ++membership_version_;
     Retire(*worker,
            absl::AbortedError(

@@ -154,13 +154,13 @@ class Coordinator {
   // Takes the state over from a coordinator of the same job. DataLoss when it
   // had another number of servers. REQUIRES: nobody has called anything yet.
   absl::Status Load(const v1::CoordinatorState& state);
-  // DataLoss when what was taken over had another number of workers. Return
+  // DataLoss when what was taken over had another number of workers. ResumeRun
   // needs the same, BeginRun does not.
   absl::Status CheckNumWorkers() const;
   // Does again what that one did, at the time at which it did.
   void Replay(const v1::CoordinatorCall& call);
   // All is done again: the time that was lost counts on nobody's lease.
-  void Return();
+  void ResumeRun();
   // All is done again, but every other process of the job is new, too.
   void BeginRun();
   // Writes to `log`, which outlives this, the state now and all calls from

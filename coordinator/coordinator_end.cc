@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/shortened.h"
+#include "coordinator/truncated.h"
 
 namespace oarlock::coordinator {
 
 absl::Status Coordinator::Drain(const std::string& reason) {
   v1::JobEnd end;
-  end.set_reason(absl::StrCat("a drain was asked for: ", Shortened(reason)));
+  end.set_reason(absl::StrCat("a drain was asked for: ", Truncated(reason)));
   return EndJob(end);
 }
 

@@ -186,7 +186,7 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
   calls_.EndAgain();
 }
 
-void Coordinator::Return() {
+void Coordinator::ResumeRun() {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_.Now();
   const absl::Duration gap =

@@ -29,8 +29,8 @@ using google::protobuf::Message;
 using google::protobuf::TextFormat;
 
 // Keeps the first error, and where fields stand that the message has not, with
-// the parser's complaint. Lines are counted from 0.
-class Complaints : public google::protobuf::io::ErrorCollector {
+// what the parser says of them. Lines are counted from 0.
+class ConfigErrors : public google::protobuf::io::ErrorCollector {
  public:
   using Place = std::pair<int, int>;  // line, column
 
@@ -52,16 +52,15 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::map<Place, std::string> unknown_;
 };
 
-// What to say instead of a parser's complaint about a field that none of the
+// What to say instead of a parser's error about a field that none of the
 // messages has.
-std::string UnknownField(const std::string& complaint,
+std::string UnknownField(const std::string& error,
                          absl::Span<Message* const> messages) {
   constexpr char kMarker[] = "has no field named \"";
-  const size_t at = complaint.find(kMarker);
-  if (at == std::string::npos) return complaint;
+  const size_t at = error.find(kMarker);
+  if (at == std::string::npos) return error;
   const size_t begin = at + sizeof(kMarker) - 1;
-  const std::string name =
-      complaint.substr(begin, complaint.find('"', begin) - begin);
+  const std::string name = error.substr(begin, error.find('"', begin) - begin);
   std::vector<std::string> names;
   for (const Message* message : messages) {
     const Descriptor* type = message->GetDescriptor();
@@ -80,22 +79,22 @@ std::string UnknownField(const std::string& complaint,
 // known here, or begins as what is not.
 absl::Status ParseKnown(
     const std::string& name, const std::string& text, Message* loaded,
-    std::optional<std::map<Complaints::Place, std::string>>* unknown) {
-  Complaints complaints;
+    std::optional<std::map<ConfigErrors::Place, std::string>>* unknown) {
+  ConfigErrors errors;
   TextFormat::ParseInfoTree locations;
   TextFormat::Parser parser;
-  parser.RecordErrorsTo(&complaints);
+  parser.RecordErrorsTo(&errors);
   parser.WriteLocationsTo(&locations);
   parser.AllowUnknownField(true);
   if (!parser.ParseFromString(text, loaded)) {
-    const auto error = complaints.error().value_or(std::pair(0, "not parsed"));
+    const auto error = errors.error().value_or(std::pair(0, "not parsed"));
     return absl::InvalidArgumentError(absl::StrCat(
         name, ":", std::max(error.first, 0) + 1, ": ", error.second));
   }
-  if (!unknown->has_value()) *unknown = complaints.unknown();
+  if (!unknown->has_value()) *unknown = errors.unknown();
   for (auto it = (*unknown)->begin(); it != (*unknown)->end();) {
-    it = complaints.unknown().contains(it->first) ? std::next(it)
-                                                  : (*unknown)->erase(it);
+    it = errors.unknown().contains(it->first) ? std::next(it)
+                                              : (*unknown)->erase(it);
   }
   for (const FieldDescriptor* field : FlagFields(loaded->GetDescriptor())) {
     // Only what the file says has a place.
@@ -116,16 +115,16 @@ absl::Status ParseKnown(
 absl::Status ParseText(const std::string& name, const std::string& text,
                        absl::Span<Message* const> messages) {
   std::vector<std::unique_ptr<Message>> all_loaded;
-  std::optional<std::map<Complaints::Place, std::string>> unknown;
+  std::optional<std::map<ConfigErrors::Place, std::string>> unknown;
   for (const Message* message : messages) {
     all_loaded.emplace_back(message->New());
     OARLOCK_RETURN_IF_ERROR(
         ParseKnown(name, text, all_loaded.back().get(), &unknown));
   }
   if (unknown.has_value() && !unknown->empty()) {
-    const auto& [place, complaint] = *unknown->begin();
+    const auto& [place, error] = *unknown->begin();
     return absl::InvalidArgumentError(absl::StrCat(
-        name, ":", place.first + 1, ": ", UnknownField(complaint, messages)));
+        name, ":", place.first + 1, ": ", UnknownField(error, messages)));
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     const Message& loaded = *all_loaded[i];

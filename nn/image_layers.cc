@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "nn/image_operations.h"
 #include "nn/math_backend.h"
-#include "nn/misfit.h"
+#include "nn/shape_mismatch.h"
 
 namespace oarlock::nn {
 namespace {
@@ -52,7 +52,7 @@ class ImageInput final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     const Shape& shape = options_.shape;
-    if (!inputs.empty()) return Misfit(*this, inputs, "none");
+    if (!inputs.empty()) return ShapeMismatch(*this, inputs, "none");
     if (shape.rank() != 3 || shape.size() == 0 || shape[2] > kMaxByteChannels) {
       return absl::InvalidArgumentError(
           absl::StrCat("image_input got shape ", shape.ToString(),
@@ -108,7 +108,7 @@ class Conv2d final : public Layer {
   const char* kind() const override { return "conv2d"; }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (!IsOneImage(inputs)) return Misfit(*this, inputs, kOneImage);
+    if (!IsOneImage(inputs)) return ShapeMismatch(*this, inputs, kOneImage);
     if (options_.out_channels == 0) {
       return absl::InvalidArgumentError(
           "conv2d got 0 out_channels; legal is 1 or more: correct it");
@@ -176,7 +176,7 @@ class Conv2d final : public Layer {
 absl::StatusOr<Shape> PooledShape(const Layer& layer,
                                   absl::Span<const Shape> inputs,
                                   const Window& window) {
-  if (!IsOneImage(inputs)) return Misfit(layer, inputs, kOneImage);
+  if (!IsOneImage(inputs)) return ShapeMismatch(layer, inputs, kOneImage);
   if (window.padding.height >= window.kernel.height ||
       window.padding.width >= window.kernel.width) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -242,7 +242,7 @@ class AveragePool2d final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (window_) return PooledShape(*this, inputs, *window_);
-    if (!IsOneImage(inputs)) return Misfit(*this, inputs, kOneImage);
+    if (!IsOneImage(inputs)) return ShapeMismatch(*this, inputs, kOneImage);
     return Shape{inputs[0][2]};
   }
   void Forward(const ForwardArgs& args) const override {
@@ -276,8 +276,8 @@ class BatchNorm2d final : public Layer {
     const bool one_or_two = inputs.size() == 1 || inputs.size() == 2;
     if (!one_or_two || inputs[0].rank() == 0 || inputs[0].size() == 0 ||
         inputs[inputs.size() - 1] != inputs[0]) {
-      return Misfit(*this, inputs,
-                    "one, or two of the same shape, channels last");
+      return ShapeMismatch(*this, inputs,
+                           "one, or two of the same shape, channels last");
     }
     if (!(options_.epsilon > 0) ||
         !(options_.momentum >= 0 && options_.momentum <= 1)) {

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "nn/layers.h"
-#include "nn/misfit.h"
+#include "nn/shape_mismatch.h"
 #include "nn/weighted_bags.h"
 
 namespace oarlock::nn {
@@ -29,7 +29,7 @@ class DenseInput final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (!inputs.empty()) return Misfit(*this, inputs, "none");
+    if (!inputs.empty()) return ShapeMismatch(*this, inputs, "none");
     return shape_;
   }
   const float* External(const StepInput& step) const override {
@@ -55,7 +55,7 @@ class Embedding final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (!inputs.empty()) return Misfit(*this, inputs, "none");
+    if (!inputs.empty()) return ShapeMismatch(*this, inputs, "none");
     const EmbeddingOptions& o = options_;
     if (o.sparse_input < 0 || o.column_begin + o.width > o.row_dim) {
       return absl::InvalidArgumentError(absl::StrCat(

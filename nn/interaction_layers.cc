@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nn/misfit.h"
+#include "nn/shape_mismatch.h"
 
 namespace oarlock::nn {
 namespace {
@@ -30,7 +30,7 @@ class Reshape final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() != shape_.size()) {
-      return Misfit(*this, inputs, "one of the size of its shape");
+      return ShapeMismatch(*this, inputs, "one of the size of its shape");
     }
     return shape_;
   }
@@ -52,7 +52,8 @@ class FieldAwareFm final : public Layer {
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2 || inputs[0][0] == 0 ||
         inputs[0][1] % inputs[0][0] != 0) {
-      return Misfit(*this, inputs, "one of shape [fields, fields * width]");
+      return ShapeMismatch(*this, inputs,
+                           "one of shape [fields, fields * width]");
     }
     return Shape{1};
   }
@@ -84,9 +85,10 @@ class Cross final : public Layer {
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 3 || inputs[0] != inputs[2] ||
         (inputs[1].size() != 1 && inputs[1].size() != inputs[0].size())) {
-      return Misfit(*this, inputs,
-                    "three, first and third of the same shape, the second of "
-                    "its size or one number");
+      return ShapeMismatch(
+          *this, inputs,
+          "three, first and third of the same shape, the second of "
+          "its size or one number");
     }
     return inputs[0];
   }
@@ -126,7 +128,7 @@ class RowLinear final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2 || inputs[0].size() == 0) {
-      return Misfit(*this, inputs, "one of shape [rows, width]");
+      return ShapeMismatch(*this, inputs, "one of shape [rows, width]");
     }
     if (options_.activation != Activation::kNone && !options_.bias) {
       return absl::InvalidArgumentError(
@@ -194,7 +196,7 @@ class Transpose final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2) {
-      return Misfit(*this, inputs, "one of shape [rows, columns]");
+      return ShapeMismatch(*this, inputs, "one of shape [rows, columns]");
     }
     return Shape{inputs[0][1], inputs[0][0]};
   }
@@ -221,7 +223,7 @@ class SumRows final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2) {
-      return Misfit(*this, inputs, "one of shape [rows, columns]");
+      return ShapeMismatch(*this, inputs, "one of shape [rows, columns]");
     }
     return Shape{inputs[0][1]};
   }
@@ -254,7 +256,8 @@ class CompressedInteraction final : public Layer {
     if (inputs.size() != 2 || inputs[0].rank() != 2 || inputs[1].rank() != 2 ||
         inputs[0][0] != inputs[1][0] || inputs[0].size() == 0 ||
         inputs[1].size() == 0) {
-      return Misfit(*this, inputs, "two of shapes [width, h] and [width, m]");
+      return ShapeMismatch(*this, inputs,
+                           "two of shapes [width, h] and [width, m]");
     }
     return Shape{inputs[0][0], num_maps_};
   }
@@ -359,7 +362,8 @@ class PairwiseDots final : public Layer {
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || width_ == 0 || inputs[0].size() % width_ != 0 ||
         inputs[0].size() < 2 * width_) {
-      return Misfit(*this, inputs, "one of two or more vectors of its width");
+      return ShapeMismatch(*this, inputs,
+                           "one of two or more vectors of its width");
     }
     const size_t n = inputs[0].size() / width_;
     return Shape{n * (n - 1) / 2};
@@ -395,7 +399,8 @@ class SelfAttention final : public Layer {
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2 || heads_ == 0 ||
         inputs[0].size() == 0 || inputs[0][1] % (3 * heads_) != 0) {
-      return Misfit(*this, inputs, "one of shape [rows, 3 * heads * width]");
+      return ShapeMismatch(*this, inputs,
+                           "one of shape [rows, 3 * heads * width]");
     }
     return Shape{inputs[0][0], inputs[0][1] / 3};
   }
@@ -434,7 +439,7 @@ class ScaledVectors final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    if (inputs.size() != 1) return ShapeMismatch(*this, inputs, "one");
     return Shape{inputs[0].size(), options_.width};
   }
   std::vector<LayerParameter> Parameters(

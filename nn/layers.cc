@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/random.h"
-#include "nn/misfit.h"
+#include "nn/shape_mismatch.h"
 
 namespace oarlock::nn {
 namespace {
@@ -25,7 +25,7 @@ class Concat final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (inputs.empty()) return Misfit(*this, inputs, "one or more");
+    if (inputs.empty()) return ShapeMismatch(*this, inputs, "one or more");
     return Shape{TotalSize(inputs)};
   }
   size_t OutputGradientWidth(
@@ -88,7 +88,7 @@ class Linear final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() == 0) {
-      return Misfit(*this, inputs, "one that is not empty");
+      return ShapeMismatch(*this, inputs, "one that is not empty");
     }
     if (options_.activation != Activation::kNone && !options_.bias) {
       return absl::InvalidArgumentError(
@@ -160,7 +160,7 @@ class Bias final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    if (inputs.size() != 1) return ShapeMismatch(*this, inputs, "one");
     return inputs[0];
   }
   std::vector<LayerParameter> Parameters(
@@ -196,7 +196,7 @@ class Flatten final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    if (inputs.size() != 1) return ShapeMismatch(*this, inputs, "one");
     return Shape{inputs[0].size()};
   }
   bool is_view() const override { return true; }
@@ -213,7 +213,7 @@ class Dropout final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    if (inputs.size() != 1) return ShapeMismatch(*this, inputs, "one");
     if (!(options_.rate >= 0 && options_.rate < 1)) {
       return absl::InvalidArgumentError(
           absl::StrCat("dropout got rate ", options_.rate,
@@ -257,7 +257,7 @@ class Relu final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    if (inputs.size() != 1) return ShapeMismatch(*this, inputs, "one");
     return inputs[0];
   }
   void Forward(const ForwardArgs& args) const override {
@@ -283,7 +283,9 @@ class Add final : public Layer {
       absl::Span<const Shape> inputs) const override {
     bool same = !inputs.empty();
     for (const Shape& input : inputs) same &= input == inputs[0];
-    if (!same) return Misfit(*this, inputs, "one or more of the same shape");
+    if (!same) {
+      return ShapeMismatch(*this, inputs, "one or more of the same shape");
+    }
     return inputs[0];
   }
   void Forward(const ForwardArgs& args) const override {
@@ -312,7 +314,7 @@ class SumColumns final : public Layer {
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
-    if (inputs.size() != 1) return Misfit(*this, inputs, "one");
+    if (inputs.size() != 1) return ShapeMismatch(*this, inputs, "one");
     return Shape{1};
   }
   void Forward(const ForwardArgs& args) const override {
@@ -336,7 +338,7 @@ class FmSecondOrder final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].rank() != 2) {
-      return Misfit(*this, inputs, "one of shape [num_vectors, width]");
+      return ShapeMismatch(*this, inputs, "one of shape [num_vectors, width]");
     }
     return Shape{1};
   }

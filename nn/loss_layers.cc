@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nn/layers.h"
-#include "nn/misfit.h"
+#include "nn/shape_mismatch.h"
 
 namespace oarlock::nn {
 namespace {
@@ -21,7 +21,7 @@ class SoftmaxCrossEntropy final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() < 2) {
-      return Misfit(*this, inputs, "one of two or more classes");
+      return ShapeMismatch(*this, inputs, "one of two or more classes");
     }
     return Shape{inputs[0].size()};
   }
@@ -49,7 +49,7 @@ class SigmoidCrossEntropy final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() != 1) {
-      return Misfit(*this, inputs, "one of one float");
+      return ShapeMismatch(*this, inputs, "one of one float");
     }
     return Shape{1};
   }

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "nn/misfit.h"
+#include "nn/shape_mismatch.h"
 
 namespace oarlock::nn {
 namespace {
@@ -58,7 +58,7 @@ class BatchNorm final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() == 0) {
-      return Misfit(*this, inputs, "one that is not empty");
+      return ShapeMismatch(*this, inputs, "one that is not empty");
     }
     if (!(options_.epsilon > 0) ||
         !(options_.decay >= 0 && options_.decay <= 1)) {
@@ -142,7 +142,7 @@ class DataNorm final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (inputs.size() != 1 || inputs[0].size() == 0) {
-      return Misfit(*this, inputs, "one that is not empty");
+      return ShapeMismatch(*this, inputs, "one that is not empty");
     }
     return inputs[0];
   }

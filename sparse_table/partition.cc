@@ -46,7 +46,7 @@ std::byte* Partition::PromoteRow(const RowHeader& header, uint64_t mix) {
 }
 
 void Partition::DemoteRow(RowRef ref, std::byte* row) {
-  ++tiers_.disk_epoch;
+  ++tiers_.disk_version;
   ++tiers_.cold_rows;
   ++tiers_.demoted_rows;
   tracker_.BeforeDemotion(ref, row);
@@ -54,13 +54,13 @@ void Partition::DemoteRow(RowRef ref, std::byte* row) {
 }
 
 void Partition::EvictRow(RowRef ref, std::byte* row) {
-  ++tiers_.disk_epoch;
+  ++tiers_.disk_version;
   tracker_.BeforeEviction(ref, row);
   RemoveRow(ref, row);
 }
 
 void Partition::ForgetColdRows(absl::Span<const Key> keys) {
-  ++tiers_.disk_epoch;
+  ++tiers_.disk_version;
   tiers_.cold_rows -= keys.size();
   tracker_.AfterColdEviction(keys);
 }

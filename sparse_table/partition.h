@@ -44,7 +44,7 @@ class alignas(64) Partition {
     uint64_t promoted_rows = 0;
     // As long as it stays the same, what the disk has said of a key without a
     // row in memory stays true.
-    uint64_t disk_epoch = 0;
+    uint64_t disk_version = 0;
   };
 
   // `rows` outlives the partition. `jitter_seed` differs between partitions.

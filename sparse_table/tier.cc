@@ -316,12 +316,12 @@ absl::Status ColdLookup::Promote(const Partitions& partitions,
             tier_->rows_, partition, index,
             {keys + first_key, groups[g].num_keys}, [](std::byte*) {}, &names_);
       }
-      read.epoch = partition.tiers().disk_epoch;
+      read.version = partition.tiers().disk_version;
     }
     first_key += groups[g].num_keys;
     read.end_name = names_.size();
     if (read.end_name == read.first_name) {
-      settled_[g] = read.epoch;
+      settled_[g] = read.version;
       continue;
     }
     reads_.push_back(read);
@@ -355,10 +355,10 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
                                      Partition* partition) {
   const PartitionIndex index = group.partition;
   const absl::Span<const Key> group_keys(keys + read.first_key, group.num_keys);
-  if (partition->tiers().disk_epoch != read.epoch) {
+  if (partition->tiers().disk_version != read.version) {
     // What was read may be older than what is on disk now.
     OARLOCK_RETURN_IF_ERROR(tier_->BringGroup(index, group_keys, partition));
-    settled_[read.group] = partition->tiers().disk_epoch;
+    settled_[read.group] = partition->tiers().disk_version;
     return absl::OkStatus();
   }
   const size_t num_names = read.end_name - read.first_name;
@@ -390,7 +390,7 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
         &missing);
     if (missing.size() > num_absent) return absl::OkStatus();
   }
-  settled_[read.group] = partition->tiers().disk_epoch;
+  settled_[read.group] = partition->tiers().disk_version;
   return absl::OkStatus();
 }
 

@@ -148,7 +148,7 @@ class ColdLookup {
                          size_t group, Key key)
       ABSL_SHARED_LOCKS_REQUIRED(partition.lock()) {
     if (tier_ == nullptr || partition.tiers().cold_rows == 0 ||
-        partition.tiers().disk_epoch == settled_[group]) {
+        partition.tiers().disk_version == settled_[group]) {
       return nullptr;
     }
     return ReadRow(index, key);
@@ -156,16 +156,16 @@ class ColdLookup {
   const absl::Status& status() const { return status_; }
 
  private:
-  // No epoch.
+  // No version.
   static constexpr uint64_t kNeverClean = ~uint64_t{0};
 
   struct GroupRead {
     size_t group = 0;
     size_t first_key = 0;
-    // names_[first_name, end_name), as of this epoch.
+    // names_[first_name, end_name), as of this version.
     size_t first_name = 0;
     size_t end_name = 0;
-    uint64_t epoch = 0;
+    uint64_t version = 0;
   };
 
   const std::byte* ReadRow(PartitionIndex index, Key key);
@@ -178,7 +178,7 @@ class ColdLookup {
 
   Tier* const tier_;
   absl::Status status_;
-  // By group: the disk epoch in which its keys without a row in memory have
+  // By group: the disk version in which its keys without a row in memory have
   // none on disk.
   std::vector<uint64_t> settled_;
   // Groups that are read together.

@@ -217,12 +217,12 @@ absl::Status Trainer::CheckTestFiles() const {
   return absl::OkStatus();
 }
 
-std::unique_ptr<EvaluationBesideTraining> Trainer::EvaluateBeside() const {
+std::unique_ptr<PeriodicEvaluation> Trainer::EvaluatePeriodically() const {
   if (config_.evaluate_period() == 0 || job_->worker_index() != kFirstWorker ||
       KnowsTestFilesEmpty()) {
     return nullptr;
   }
-  return std::make_unique<EvaluationBesideTraining>(
+  return std::make_unique<PeriodicEvaluation>(
       ContextOf(*test_, PhaseId()), test_->items(), config_.evaluate_period());
 }
 
@@ -334,18 +334,18 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
         epoch + 1);
     passed_over_files_ = true;
     // Others may still be training theirs.
-    return job_->MeetAfterTraining(epoch);
+    return job_->WaitForTrained(epoch);
   }
   const PhaseId phase{"train", epoch};
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat("train/", epoch)));
   const absl::Time start = clocks_.monotonic->Now();
   {
-    const auto evaluation = EvaluateBeside();
+    const auto evaluation = EvaluatePeriodically();
     OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
   }
   // If this worker dies behind that barrier, nobody trains its share again.
   OARLOCK_RETURN_IF_ERROR(job_->Report());
-  OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(epoch));
+  OARLOCK_RETURN_IF_ERROR(job_->WaitForTrained(epoch));
   train_seconds_ += absl::ToDoubleSeconds(clocks_.monotonic->Now() - start);
   passed_over_files_ = true;
   return absl::OkStatus();

@@ -114,7 +114,7 @@ class Trainer {
   bool KnowsTestFilesEmpty() const { return test_->items().empty(); }
   // Evaluates beside a training pass; null where nobody asked for it, or
   // another worker does it.
-  std::unique_ptr<EvaluationBesideTraining> EvaluateBeside() const;
+  std::unique_ptr<PeriodicEvaluation> EvaluatePeriodically() const;
   absl::Status TrainPass(TrainingData& data, uint32_t epoch);
   // This worker's lanes work off their part of a pass.
   absl::Status RunPass(TrainingData& data, const PhaseId& phase, bool trains);

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "bench/gpu/device_copy.h"
 #include "bench/gpu/kernel_bytes.h"
-#include "nn/cuda/device_around.h"
+#include "nn/cuda/forwarding_device.h"
 
 namespace oarlock::gpu_bench {
 namespace {
@@ -29,12 +29,13 @@ constexpr int kGraphs = 3;
 constexpr int kTries = 5;
 
 // Without graphs: each call is timed by itself.
-class TimedDevice final : public nn::cuda::DeviceAround, public KernelTimes {
+class TimedDevice final : public nn::cuda::ForwardingDevice,
+                          public KernelTimes {
  public:
   TimedDevice(std::unique_ptr<nn::cuda::Device> device, const Clock& clock)
-      : nn::cuda::DeviceAround(std::move(device)),
+      : nn::cuda::ForwardingDevice(std::move(device)),
         clock_(clock),
-        word_(DeviceAround::device().Allocate(sizeof(float))) {}
+        word_(ForwardingDevice::device().Allocate(sizeof(float))) {}
   ~TimedDevice() override { device().Free(word_); }
 
   std::unique_ptr<Graph> Capture(const std::function<void()>&) override {

@@ -63,7 +63,7 @@ class CoordinatorLog : public CallLog {
   // has happened yet. FailedPrecondition for the log of another boot; DataLoss,
   // naming the file, for a damaged log or one of another job's shape; errors of
   // the disk. The coordinator writes to the log once it is given it by
-  // SetLog, after Return where something was replayed. `clock` is monotonic;
+  // SetLog, after ResumeRun where something was replayed. `clock` is monotonic;
   // what is passed outlives the log.
   static absl::StatusOr<std::unique_ptr<CoordinatorLog>> Open(
       const CoordinatorLogOptions& options, storage::FileSystem* files,

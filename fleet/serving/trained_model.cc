@@ -122,9 +122,9 @@ absl::StatusOr<TrainedModel> LoadTrainedModel(const std::string& path,
   trained.tables.assign(manifest.tables().begin(), manifest.tables().end());
   std::string tier_dir = options.tier_dir;
   if (tier_dir.empty() && HasBudget(manifest)) {
-    OARLOCK_ASSIGN_OR_RETURN(trained.scratch,
-                             ScratchFolder::Create("oarlock-infer"));
-    tier_dir = trained.scratch->path();
+    OARLOCK_ASSIGN_OR_RETURN(trained.temporary_dir,
+                             TemporaryDir::Create("oarlock-infer"));
+    tier_dir = trained.temporary_dir->path();
   }
   auto parameters = std::make_unique<LocalParameterClient>(
       manifest.num_partitions(),

@@ -16,7 +16,7 @@
 #include "client/parameter_client.h"
 #include "client/server_connections.h"
 #include "cluster/security.h"
-#include "fleet/serving/scratch_folder.h"
+#include "fleet/serving/temporary_dir.h"
 #include "models/model.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/job_description.pb.h"
@@ -34,7 +34,7 @@ struct TrainedModel {
   // Null where the tables are in this process.
   std::unique_ptr<client::ServerConnections> connections;
   // Where rows beyond the memory budget lie, unless in a tier_dir.
-  std::unique_ptr<ScratchFolder> scratch;
+  std::unique_ptr<TemporaryDir> temporary_dir;
   std::unique_ptr<client::ParameterClient> parameters;
 };
 

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
 #include "pserver/checkpoint/fault_points.h"
-#include "pserver/checkpoint/save_pace.h"
+#include "pserver/checkpoint/save_throttle.h"
 #include "sparse_table/cut/cut_sink.h"
 #include "sparse_table/cut/table_cuts.h"
 #include "storage/checkpoint_record.h"
@@ -22,9 +22,9 @@ namespace {
 // The records of one unit, in their order.
 class UnitRecords : public sparse_table::CutSink {
  public:
-  UnitRecords(storage::RecordWriter* writer, SavePace* pace,
+  UnitRecords(storage::RecordWriter* writer, SaveThrottle* throttle,
               const storage::RecordName& first)
-      : writer_(writer), pace_(pace), name_(first) {}
+      : writer_(writer), throttle_(throttle), name_(first) {}
 
   absl::Status Rows(absl::Span<const std::byte> packed,
                     size_t num_rows) override {
@@ -64,12 +64,12 @@ class UnitRecords : public sparse_table::CutSink {
     bytes_ += size;
     OARLOCK_RETURN_IF_ERROR(writer_->Add(name_, buffer_));
     ++name_.number;
-    pace_->Rest();
+    throttle_->Rest();
     return absl::OkStatus();
   }
 
   storage::RecordWriter* const writer_;
-  SavePace* const pace_;
+  SaveThrottle* const throttle_;
   storage::RecordName name_;
   std::vector<Key> erased_;
   std::string buffer_;
@@ -129,10 +129,10 @@ std::vector<TableId> PartWriter::frozen_tables() const {
 }
 
 absl::Status PartWriter::WritePartition(storage::RecordWriter* records,
-                                        SavePace* pace, uint32_t unit,
+                                        SaveThrottle* throttle, uint32_t unit,
                                         FrozenTable* table,
                                         Written* written) const {
-  UnitRecords sink(records, pace,
+  UnitRecords sink(records, throttle,
                    {.cut = frozen_,
                     .table = TableId(table->entry->config.id()),
                     .unit = unit});
@@ -156,12 +156,12 @@ absl::Status PartWriter::WritePartition(storage::RecordWriter* records,
 }
 
 absl::Status PartWriter::WriteBlock(storage::RecordWriter* records,
-                                    SavePace* pace, uint32_t unit,
+                                    SaveThrottle* throttle, uint32_t unit,
                                     FrozenTable* table,
                                     Written* written) const {
   const sparse_table::DenseBlockCut block =
       table->entry->dense->SaveBlock(BlockIndex(unit), table->full);
-  UnitRecords sink(records, pace,
+  UnitRecords sink(records, throttle,
                    {.cut = frozen_,
                     .table = TableId(table->entry->config.id()),
                     .unit = unit});
@@ -181,16 +181,16 @@ PartWriter::Written PartWriter::WriteUnits(storage::CutWriter* writer,
                                            size_t first, size_t end,
                                            FrozenTable* table) const {
   Written written;
-  SavePace pace([table] { return table->entry->aggregator->Version(); },
-                clock_);
+  SaveThrottle throttle([table] { return table->entry->aggregator->Version(); },
+                        clock_);
   const std::unique_ptr<storage::RecordWriter> records =
       writer->NewRecordWriter();
   for (size_t i = first; i < end; ++i) {
     const uint32_t unit = table->owned[i];
     written.status =
         table->entry->sparse != nullptr
-            ? WritePartition(records.get(), &pace, unit, table, &written)
-            : WriteBlock(records.get(), &pace, unit, table, &written);
+            ? WritePartition(records.get(), &throttle, unit, table, &written)
+            : WriteBlock(records.get(), &throttle, unit, table, &written);
     if (!written.status.ok()) return written;
     FaultPoint("cut.save.between_units");
   }

@@ -16,7 +16,7 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "proto/v1/checkpoint.pb.h"
-#include "pserver/checkpoint/save_pace.h"
+#include "pserver/checkpoint/save_throttle.h"
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_store.h"
 
@@ -95,12 +95,12 @@ class PartWriter {
   // Units owned[first, end) of the table.
   Written WriteUnits(storage::CutWriter* writer, size_t first, size_t end,
                      FrozenTable* table) const;
-  absl::Status WritePartition(storage::RecordWriter* records, SavePace* pace,
-                              uint32_t unit, FrozenTable* table,
-                              Written* written) const;
-  absl::Status WriteBlock(storage::RecordWriter* records, SavePace* pace,
-                          uint32_t unit, FrozenTable* table,
-                          Written* written) const;
+  absl::Status WritePartition(storage::RecordWriter* records,
+                              SaveThrottle* throttle, uint32_t unit,
+                              FrozenTable* table, Written* written) const;
+  absl::Status WriteBlock(storage::RecordWriter* records,
+                          SaveThrottle* throttle, uint32_t unit,
+                          FrozenTable* table, Written* written) const;
   absl::Status WriteTable(storage::CutWriter* writer, FrozenTable* table,
                           v1::TablePart* part) const;
 

@@ -246,7 +246,7 @@ absl::Status ServerCheckpoints::BeginCoordinator(
     if (decision.go_on) {
       coordinator_->BeginRun();
     } else {
-      coordinator_->Return();
+      coordinator_->ResumeRun();
     }
   } else {
     if (decision.go_on) {

@@ -67,7 +67,7 @@ void ControlLoop::Run() {
       continue;
     }
     // The coordinator learns why its job cannot go on.
-    if (stub_ != nullptr && connected_) SayGoodbye();
+    if (stub_ != nullptr && connected_) SendLastHeartbeat();
     End(absl::OkStatus());
     return;
   }
@@ -117,17 +117,17 @@ bool ControlLoop::FollowerTurn() {
   }
   Apply(*response);
   if (!response->job_finished()) return false;
-  SayGoodbye();
+  SendLastHeartbeat();
   End(response->failed() ? absl::AbortedError(absl::StrCat(
                                "the job has failed: ", response->reason()))
                          : absl::OkStatus());
   return true;
 }
 
-void ControlLoop::SayGoodbye() {
-  for (int attempt = 1; attempt <= kGoodbyeAttempts; ++attempt) {
+void ControlLoop::SendLastHeartbeat() {
+  for (int attempt = 1; attempt <= kLastHeartbeatAttempts; ++attempt) {
     const absl::Status status =
-        SendHeartbeat(/*leaving=*/true, kGoodbyeTimeout).status();
+        SendHeartbeat(/*leaving=*/true, kLastHeartbeatTimeout).status();
     if (!absl::IsUnavailable(status)) return;
   }
 }

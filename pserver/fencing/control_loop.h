@@ -56,8 +56,9 @@ class ControlLoop {
   // a worker's successor waits for it.
   static constexpr absl::Duration kLedgerInterval = absl::Milliseconds(20);
   // The last heartbeat may take this long.
-  static constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
-  static constexpr int kGoodbyeAttempts = 3;
+  static constexpr absl::Duration kLastHeartbeatTimeout =
+      absl::Milliseconds(500);
+  static constexpr int kLastHeartbeatAttempts = 3;
   // The coordinator stays this long for servers and workers of which it does
   // not know that they know that the job is over.
   static constexpr absl::Duration kLinger = absl::Seconds(5);
@@ -104,7 +105,7 @@ class ControlLoop {
   absl::Status Connect();
   v1::ServerHeartbeatRequest MakeHeartbeat(bool leaving);
   // The last heartbeat; the coordinator may be gone before.
-  void SayGoodbye();
+  void SendLastHeartbeat();
   absl::StatusOr<v1::ServerHeartbeatResponse> SendHeartbeat(
       bool leaving, absl::Duration timeout);
   // A call failed: true when the loop is to end.

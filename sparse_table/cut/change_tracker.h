@@ -20,7 +20,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/types.h"
-#include "sparse_table/cut/append_log.h"
+#include "sparse_table/cut/append_only_list.h"
 #include "sparse_table/cut/cut_sink.h"
 #include "sparse_table/cut/partition_cut.h"
 #include "sparse_table/rows/packed_rows.h"
@@ -105,12 +105,12 @@ class ChangeTracker {
  private:
   bool forgotten() const { return max_changes_ == 0; }
   template <typename Name>
-  void Remember(AppendLog<Name>& log, Name name) {
+  void Remember(AppendOnlyList<Name>& list, Name name) {
     if (num_changes_ >= max_changes_) [[unlikely]]
       MakeRoom();
     if (forgotten()) return;
     ++num_changes_;
-    log.Append(name);
+    list.Append(name);
   }
   // Forgets what is remembered twice or, when that is less than half, all.
   void MakeRoom();

@@ -26,7 +26,7 @@
 
 #include "base/push_window.h"
 #include "base/types.h"
-#include "sparse_table/cut/append_log.h"
+#include "sparse_table/cut/append_only_list.h"
 #include "sparse_table/cut/pre_images.h"
 #include "sparse_table/rows/packed_rows.h"
 #include "sparse_table/rows/row_layout.h"
@@ -56,10 +56,10 @@ struct FrozenPartition {
 struct RowChanges {
   // Slots of rows in memory that were changed, created or, having changed
   // before, promoted.
-  AppendLog<RowRef> slots;
+  AppendOnlyList<RowRef> slots;
   // Keys of rows that had changed when they left memory for disk.
-  AppendLog<Key> demoted;
-  AppendLog<Key> evicted;
+  AppendOnlyList<Key> demoted;
+  AppendOnlyList<Key> evicted;
 
   size_t heap_bytes() const {
     return slots.heap_bytes() + demoted.heap_bytes() + evicted.heap_bytes();

@@ -169,7 +169,7 @@ class Sweep {
         }
       }
       if (!found.empty()) {
-        OARLOCK_RETURN_IF_ERROR(EvictFoundCold(found, read.epoch, cause_of));
+        OARLOCK_RETURN_IF_ERROR(EvictFoundCold(found, read.version, cause_of));
       }
     }
     return absl::OkStatus();
@@ -177,12 +177,12 @@ class Sweep {
 
   template <typename CauseOf>
   absl::Status EvictFoundCold(const std::vector<std::byte*>& found,
-                              uint64_t epoch, CauseOf cause_of) {
+                              uint64_t version, CauseOf cause_of) {
     std::vector<Key> keys;
     std::vector<Cause> causes;
     WriterGuard guard(partition_.lock());
     now_ = partition_.latest_touch();
-    const bool is_stale = partition_.tiers().disk_epoch != epoch;
+    const bool is_stale = partition_.tiers().disk_version != version;
     for (std::byte* const row : found) {
       if (InMemory(row)) continue;
       const Key key = RowLayout::Header(row).key;
@@ -202,9 +202,9 @@ class Sweep {
     return absl::OkStatus();
   }
 
-  // Rows on disk, as of this epoch.
+  // Rows on disk, as of this version.
   struct ColdRead {
-    uint64_t epoch = 0;
+    uint64_t version = 0;
     std::vector<std::byte> bytes;
     std::vector<std::byte*> rows;
     std::optional<Key> next;
@@ -214,7 +214,7 @@ class Sweep {
     ColdRead read;
     {
       ReaderGuard guard(partition_.lock());
-      read.epoch = partition_.tiers().disk_epoch;
+      read.version = partition_.tiers().disk_version;
       if (partition_.tiers().cold_rows == 0) return read;
     }
     const size_t row_bytes = rows_.layout().row_bytes();

@@ -1,4 +1,4 @@
-"""Evaluations beside training, and training that ends because of them or by
+"""Periodic evaluations, and training that ends because of them or by
 command."""
 
 import os

@@ -169,7 +169,7 @@ void RunASuccessorThatComesLate(
   ASSERT_TRUE(MiniWorker::Join(**cluster, 1).ok());
   ASSERT_TRUE(SkipUntilLost(**cluster, &clock, kLease, (*worker)->job(), 1));
   MeetAt(**worker, {"tables", "train/0", "train/0/members"});
-  ASSERT_TRUE((*worker)->job().MeetAfterTraining(0).ok());
+  ASSERT_TRUE((*worker)->job().WaitForTrained(0).ok());
   MeetAt(**worker, {"train/1"});
   ASSERT_TRUE(join(**worker).ok());
 
@@ -182,7 +182,7 @@ void RunASuccessorThatComesLate(
   std::thread training([&] { summary = (*trainer)->Run(); });
   MeetAt(**worker, {"train/1/members"});
   EXPECT_TRUE(leave(**worker).ok());
-  EXPECT_TRUE((*worker)->job().MeetAfterTraining(1).ok());
+  EXPECT_TRUE((*worker)->job().WaitForTrained(1).ok());
   MeetAt(**worker, {"summary"});
   training.join();
   ASSERT_TRUE(summary.ok()) << summary.status();

@@ -23,7 +23,7 @@ namespace oarlock::worker {
 namespace {
 
 constexpr WorkerIndex kFirstWorker(0);
-constexpr char kBesideTraining[] = "evaluation";
+constexpr char kPeriodicEvaluation[] = "evaluation";
 constexpr char kTest[] = "test";
 // Between two looks at how much the job has trained.
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
@@ -196,9 +196,9 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
 }
 
 // All items once, until it is told to end.
-class EvaluationBesideTraining::Items : public data::WorkSource {
+class PeriodicEvaluation::Items : public data::WorkSource {
  public:
-  explicit Items(const EvaluationBesideTraining* owner) : owner_(owner) {}
+  explicit Items(const PeriodicEvaluation* owner) : owner_(owner) {}
 
   absl::StatusOr<std::optional<data::WorkItem>> Next() override {
     const bool stopping = owner_->stopping();
@@ -209,14 +209,14 @@ class EvaluationBesideTraining::Items : public data::WorkSource {
   void Done(const data::WorkItem&) override {}
 
  private:
-  const EvaluationBesideTraining* const owner_;
+  const PeriodicEvaluation* const owner_;
   absl::Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-EvaluationBesideTraining::EvaluationBesideTraining(
-    const PassContext& context, std::vector<data::WorkItem> items,
-    uint64_t period_examples)
+PeriodicEvaluation::PeriodicEvaluation(const PassContext& context,
+                                       std::vector<data::WorkItem> items,
+                                       uint64_t period_examples)
     : context_(context),
       items_(std::move(items)),
       period_examples_(period_examples),
@@ -227,7 +227,7 @@ EvaluationBesideTraining::EvaluationBesideTraining(
   thread_ = std::thread([this] { Run(); });
 }
 
-EvaluationBesideTraining::~EvaluationBesideTraining() {
+PeriodicEvaluation::~PeriodicEvaluation() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
@@ -235,7 +235,7 @@ EvaluationBesideTraining::~EvaluationBesideTraining() {
   thread_.join();
 }
 
-void EvaluationBesideTraining::Run() {
+void PeriodicEvaluation::Run() {
   std::optional<uint64_t> next;
   for (;;) {
     v1::JobStatusResponse status;
@@ -246,7 +246,7 @@ void EvaluationBesideTraining::Run() {
     if (!done.ok()) {
       // The evaluation after the pass meets what is wrong and says so; a job
       // that is being ended says it itself.
-      spdlog::warn("no further evaluation beside this pass: {}",
+      spdlog::warn("no further periodic evaluation in this pass: {}",
                    std::string(done.message()));
       return;
     }
@@ -255,7 +255,7 @@ void EvaluationBesideTraining::Run() {
   }
 }
 
-absl::StatusOr<bool> EvaluationBesideTraining::AwaitTrained(
+absl::StatusOr<bool> PeriodicEvaluation::AwaitTrained(
     uint64_t examples, v1::JobStatusResponse* status) {
   for (;;) {
     OARLOCK_RETURN_IF_ERROR(context_.job->Alive());
@@ -267,13 +267,13 @@ absl::StatusOr<bool> EvaluationBesideTraining::AwaitTrained(
   }
 }
 
-absl::Status EvaluationBesideTraining::EvaluateOnce(
+absl::Status PeriodicEvaluation::EvaluateOnce(
     const v1::JobStatusResponse& status) {
-  PhaseId phase{kBesideTraining, 0};
+  PhaseId phase{kPeriodicEvaluation, 0};
   for (const v1::Evaluation& earlier : status.evaluations()) {
     absl::string_view number = earlier.work();
     uint32_t known = 0;
-    if (absl::ConsumePrefix(&number, absl::StrCat(kBesideTraining, "/")) &&
+    if (absl::ConsumePrefix(&number, absl::StrCat(kPeriodicEvaluation, "/")) &&
         absl::SimpleAtoi(number, &known)) {
       phase.epoch = std::max(phase.epoch, known + 1);
     }

@@ -78,17 +78,17 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
 // ones that it runs into.
 //
 // Thread-safe.
-class EvaluationBesideTraining {
+class PeriodicEvaluation {
  public:
   // Begins at the next multiple of `period_examples` >= 1. `context` is that of
   // an evaluation pass but for phase, work, dense and progress, which are made
   // here; all that it refers to outlives this. `items`: the test files as a
   // whole.
-  EvaluationBesideTraining(const PassContext& context,
-                           std::vector<data::WorkItem> items,
-                           uint64_t period_examples);
+  PeriodicEvaluation(const PassContext& context,
+                     std::vector<data::WorkItem> items,
+                     uint64_t period_examples);
   // Gives up one that is under way.
-  ~EvaluationBesideTraining();
+  ~PeriodicEvaluation();
 
  private:
   class Items;

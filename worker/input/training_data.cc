@@ -128,20 +128,20 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
 
 TrainingData::TrainingData(const v1::JobConfig& config, Division division,
                            client::JobClient* job, const Clock& clock,
-                           LeftOut left_out)
+                           SkipPolicy skip_policy)
     : config_(config),
       division_(division),
       job_(job),
       clock_(clock),
-      left_out_(left_out),
+      skip_policy_(skip_policy),
       shuffle_(ShuffleOf(config)) {}
 
 absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     const v1::JobConfig& config, const std::vector<std::string>& patterns,
     Division division, client::JobClient* job, const Clock& clock,
-    LeftOut left_out) {
+    SkipPolicy skip_policy) {
   auto data = absl::WrapUnique(
-      new TrainingData(config, division, job, clock, left_out));
+      new TrainingData(config, division, job, clock, skip_policy));
   if (patterns.empty()) {
     data->index_.emplace(/*block_examples=*/1,
                          std::vector<data::SourceIndex::File>());
@@ -175,15 +175,15 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
 data::DataOptions TrainingData::data_options() const {
   data::DataOptions options = DataOptionsOf(config_);
   options.clocks.monotonic = &clock_;
-  options.leave_out_unreadable = left_out_ != LeftOut::kNothing;
-  if (left_out_ == LeftOut::kUnreadableAndMalformed) {
+  options.leave_out_unreadable = skip_policy_ != SkipPolicy::kNothing;
+  if (skip_policy_ == SkipPolicy::kUnreadableAndMalformed) {
     options.bad_lines_max = std::numeric_limits<int64_t>::max();
   }
   return options;
 }
 
 absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
-  if (left_out_ != LeftOut::kNothing) {
+  if (skip_policy_ != SkipPolicy::kNothing) {
     files_ = patterns;
     for (const std::string& file : files_) data::AwaitFolderOf(file, clock_);
     return absl::OkStatus();
@@ -214,7 +214,7 @@ absl::Status TrainingData::ReadIndex() {
                                 : data::UnseekableRule::kLeave,
       options);
   // With an order of its own every worker has to see the same examples.
-  if (!index.ok() && left_out_ != LeftOut::kNothing && !IsOrdered()) {
+  if (!index.ok() && skip_policy_ != SkipPolicy::kNothing && !IsOrdered()) {
     spdlog::warn("what is left of {} is left out: {}",
                  absl::StrJoin(files_, ","),
                  std::string(index.status().message()));
@@ -363,8 +363,8 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
         job_->DefineWork(work, items, num_examples, OrderText()).status();
     // By a worker 0 that has died since, when the file was another: what it
     // said stands, and what is not there of it is left out.
-    if (!absl::IsAlreadyExists(defined) || left_out_ == LeftOut::kNothing ||
-        order != nullptr) {
+    if (!absl::IsAlreadyExists(defined) ||
+        skip_policy_ == SkipPolicy::kNothing || order != nullptr) {
       OARLOCK_RETURN_IF_ERROR(defined);
     }
   }

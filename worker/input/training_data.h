@@ -37,7 +37,7 @@ class TrainingData {
   };
 
   // What does not end a pass over the data, but is left out of it, and logged.
-  enum class LeftOut {
+  enum class SkipPolicy {
     kNothing,
     // A file that is not there or is damaged, from where it is.
     kUnreadable,
@@ -58,7 +58,7 @@ class TrainingData {
   static absl::StatusOr<std::unique_ptr<TrainingData>> Open(
       const v1::JobConfig& config, const std::vector<std::string>& patterns,
       Division division, client::JobClient* job, const Clock& clock,
-      LeftOut left_out = LeftOut::kNothing);
+      SkipPolicy skip_policy = SkipPolicy::kNothing);
 
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
@@ -111,7 +111,8 @@ class TrainingData {
   };
 
   TrainingData(const v1::JobConfig& config, Division division,
-               client::JobClient* job, const Clock& clock, LeftOut left_out);
+               client::JobClient* job, const Clock& clock,
+               SkipPolicy skip_policy);
 
   absl::Status FindFiles(const std::vector<std::string>& patterns);
   absl::Status ReadIndex();
@@ -143,7 +144,7 @@ class TrainingData {
   const Division division_;
   client::JobClient* const job_;
   const Clock& clock_;
-  const LeftOut left_out_;
+  const SkipPolicy skip_policy_;
   std::vector<std::string> files_;
   // Not there where another worker hands out the work.
   std::optional<data::SourceIndex> index_;

@@ -220,10 +220,10 @@ bool OnlineTraining::IsUnreadable(const std::string& name) {
   return true;
 }
 
-TrainingData::LeftOut OnlineTraining::LeftOutOf(
+TrainingData::SkipPolicy OnlineTraining::SkipPolicyOf(
     const v1::TrainingFile& file) const {
-  return file.epoch() == 0 ? TrainingData::LeftOut::kUnreadable
-                           : TrainingData::LeftOut::kUnreadableAndMalformed;
+  return file.epoch() == 0 ? TrainingData::SkipPolicy::kUnreadable
+                           : TrainingData::SkipPolicy::kUnreadableAndMalformed;
 }
 
 absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
@@ -231,12 +231,12 @@ absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
   OARLOCK_RETURN_IF_ERROR(PredictFile(file, path));
   if (file.epoch() < job_->own_trained_epochs()) {
     // The file may be gone.
-    OARLOCK_RETURN_IF_ERROR(job_->MeetAfterTraining(file.epoch()));
+    OARLOCK_RETURN_IF_ERROR(job_->WaitForTrained(file.epoch()));
   } else {
     OARLOCK_ASSIGN_OR_RETURN(
         const std::unique_ptr<TrainingData> data,
         TrainingData::Open(config_, {path}, TrainingData::Division::kConfigured,
-                           job_, *clocks_.monotonic, LeftOutOf(file)));
+                           job_, *clocks_.monotonic, SkipPolicyOf(file)));
     OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
   }
   if (IsFirstWorker()) OARLOCK_RETURN_IF_ERROR(Finish(file));
@@ -268,7 +268,7 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingData> data,
       TrainingData::Open(config_, predicted, TrainingData::Division::kLeased,
-                         job_, *clocks_.monotonic, LeftOutOf(file)));
+                         job_, *clocks_.monotonic, SkipPolicyOf(file)));
   OARLOCK_RETURN_IF_ERROR(steps_.predict(*data, phase));
   OARLOCK_RETURN_IF_ERROR(
       ConcludeEvaluationPass(config_, job_, phase, file.file(), *clocks_.wall));

@@ -91,7 +91,7 @@ class OnlineTraining {
   bool IsUnreadable(const std::string& name);
   // A job that runs for weeks does not end with one bad file. In its first one
   // too many malformed lines mean that the flags do not fit the data.
-  TrainingData::LeftOut LeftOutOf(const v1::TrainingFile& file) const;
+  TrainingData::SkipPolicy SkipPolicyOf(const v1::TrainingFile& file) const;
   // All of it is trained, and soon in a checkpoint.
   absl::Status Finish(v1::TrainingFile file);
   bool IsFirstWorker() const;

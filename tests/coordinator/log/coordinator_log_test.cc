@@ -257,7 +257,7 @@ TEST_F(CoordinatorLogTest, TimeInWhichItWasAwayCountsOnNobodysLease) {
   mortal.Die();
   clock_.Advance(lease * 5);
   ASSERT_TRUE(mortal.Open(/*replay=*/true).ok());
-  mortal->Return();
+  mortal->ResumeRun();
   ASSERT_TRUE(mortal.Serve().ok());
   for (int i = 0; i < 7; ++i) {
     clock_.Advance(lease / 10);

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "nn/cuda/device_around.h"
+#include "nn/cuda/forwarding_device.h"
 #include "nn/cuda/gpu.h"
 #include "nn/layers.h"
 #include "nn/network.h"
@@ -273,14 +273,14 @@ Trained Train(std::unique_ptr<MathBackend> math, bool several_keys) {
   return trained;
 }
 
-class CountingDevice final : public DeviceAround {
+class CountingDevice final : public ForwardingDevice {
  public:
   CountingDevice(std::unique_ptr<Device> device, int* num_graph_launches)
-      : DeviceAround(std::move(device)),
+      : ForwardingDevice(std::move(device)),
         num_graph_launches_(*num_graph_launches) {}
   void LaunchGraph(const Graph& graph) override {
     ++num_graph_launches_;
-    DeviceAround::LaunchGraph(graph);
+    ForwardingDevice::LaunchGraph(graph);
   }
 
  private:

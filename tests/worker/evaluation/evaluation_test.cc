@@ -69,7 +69,7 @@ class EvaluationTest : public ::testing::Test {
 TestFolder* EvaluationTest::folder_ = nullptr;
 
 // Parameters that do not move: who evaluates them, and when, is the same.
-TEST_F(EvaluationTest, BesideTrainingFindsWhatThePassAfterItFinds) {
+TEST_F(EvaluationTest, APeriodicEvaluationFindsWhatThePassAfterItFinds) {
   v1::JobConfig config = Config();
   config.set_learning_rate(0);
   AddCopies(40, &config);
@@ -87,7 +87,7 @@ TEST_F(EvaluationTest, BesideTrainingFindsWhatThePassAfterItFinds) {
   }
 }
 
-TEST_F(EvaluationTest, RoundsAreTheSameWithAnEvaluationBesideThem) {
+TEST_F(EvaluationTest, RoundsAreTheSameWithAPeriodicEvaluation) {
   v1::JobConfig config = Config();
   config.set_mode("sync");
   AddCopies(30, &config);
@@ -121,7 +121,7 @@ TEST_F(EvaluationTest, TrainingThatGetsNoBetterStopsOnAllWorkers) {
   }
 }
 
-TEST_F(EvaluationTest, APassIsStoppedWithinByTheEvaluationBesideIt) {
+TEST_F(EvaluationTest, APassIsStoppedWithinByAPeriodicEvaluation) {
   v1::JobConfig config = Config();
   config.set_learning_rate(0);
   AddCopies(100, &config);

@@ -1,4 +1,4 @@
-#include "fleet/serving/scratch_folder.h"
+#include "fleet/serving/temporary_dir.h"
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 namespace oarlock {
 
-absl::StatusOr<std::unique_ptr<ScratchFolder>> ScratchFolder::Create(
+absl::StatusOr<std::unique_ptr<TemporaryDir>> TemporaryDir::Create(
     const std::string& name) {
   std::error_code error;
   const std::string parent = std::filesystem::temp_directory_path(error);
@@ -26,10 +26,10 @@ absl::StatusOr<std::unique_ptr<ScratchFolder>> ScratchFolder::Create(
                                absl::StrCat("cannot make a folder in ", parent,
                                             " (TMPDIR names another place)"));
   }
-  return std::unique_ptr<ScratchFolder>(new ScratchFolder(std::move(path)));
+  return std::unique_ptr<TemporaryDir>(new TemporaryDir(std::move(path)));
 }
 
-ScratchFolder::~ScratchFolder() {
+TemporaryDir::~TemporaryDir() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

@@ -1,4 +1,4 @@
-#include "pserver/checkpoint/save_pace.h"
+#include "pserver/checkpoint/save_throttle.h"
 
 #include <sys/resource.h>
 
@@ -6,10 +6,11 @@
 
 namespace oarlock::pserver {
 
-SavePace::SavePace(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock)
+SaveThrottle::SaveThrottle(absl::AnyInvocable<uint64_t()> pushes,
+                           const Clock& clock)
     : pushes_(std::move(pushes)), clock_(clock), since_(Now()) {}
 
-SavePace::Usage SavePace::Now() {
+SaveThrottle::Usage SaveThrottle::Now() {
   rusage usage;
   getrusage(RUSAGE_THREAD, &usage);
   return {absl::DurationFromTimeval(usage.ru_utime) +
@@ -17,7 +18,7 @@ SavePace::Usage SavePace::Now() {
           usage.ru_nivcsw, pushes_()};
 }
 
-void SavePace::Rest() {
+void SaveThrottle::Rest() {
   const Usage now = Now();
   const absl::Duration work = now.cpu - since_.cpu;
   if (work < kLeastWork) return;

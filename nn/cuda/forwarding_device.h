@@ -1,7 +1,7 @@
 // Another device with something added, in measurements and tests.
 
-#ifndef OARLOCK_NN_CUDA_DEVICE_AROUND_H_
-#define OARLOCK_NN_CUDA_DEVICE_AROUND_H_
+#ifndef OARLOCK_NN_CUDA_FORWARDING_DEVICE_H_
+#define OARLOCK_NN_CUDA_FORWARDING_DEVICE_H_
 
 #include <cstddef>
 #include <functional>
@@ -15,9 +15,9 @@
 namespace oarlock::nn::cuda {
 
 // Passes everything on.
-class DeviceAround : public Device {
+class ForwardingDevice : public Device {
  public:
-  explicit DeviceAround(std::unique_ptr<Device> device)
+  explicit ForwardingDevice(std::unique_ptr<Device> device)
       : device_(std::move(device)) {}
 
   const std::string& name() const override { return device_->name(); }
@@ -59,4 +59,4 @@ class DeviceAround : public Device {
 
 }  // namespace oarlock::nn::cuda
 
-#endif  // OARLOCK_NN_CUDA_DEVICE_AROUND_H_
+#endif  // OARLOCK_NN_CUDA_FORWARDING_DEVICE_H_

@@ -1,7 +1,7 @@
 // Keeps what saves a checkpoint from taking the processor from training.
 
-#ifndef OARLOCK_PSERVER_CHECKPOINT_SAVE_PACE_H_
-#define OARLOCK_PSERVER_CHECKPOINT_SAVE_PACE_H_
+#ifndef OARLOCK_PSERVER_CHECKPOINT_SAVE_THROTTLE_H_
+#define OARLOCK_PSERVER_CHECKPOINT_SAVE_THROTTLE_H_
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ namespace oarlock::pserver {
 // rests, and waiting for the disk is no reason to. A lower priority would do
 // the same, but a thread that is preempted while it holds the lock of a
 // partition would then hold up pushes until everything else is done.
-class SavePace {
+class SaveThrottle {
  public:
   // Two threads of each of two servers, beside a load that fills two cores,
   // then take eight seconds for a table of 10M rows, and the load is .83 as
@@ -30,7 +30,7 @@ class SavePace {
 
   // Begins in the thread that calls it. `pushes` counts pushes; `clock`, which
   // is monotonic, outlives this.
-  SavePace(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock);
+  SaveThrottle(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock);
 
   // Between two records, while no lock is held.
   void Rest();
@@ -52,4 +52,4 @@ class SavePace {
 
 }  // namespace oarlock::pserver
 
-#endif  // OARLOCK_PSERVER_CHECKPOINT_SAVE_PACE_H_
+#endif  // OARLOCK_PSERVER_CHECKPOINT_SAVE_THROTTLE_H_

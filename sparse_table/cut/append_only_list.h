@@ -1,8 +1,8 @@
 // A list that is written on a hot path and read once: nothing moves when it
 // grows, so appending never costs more than a small allocation.
 
-#ifndef OARLOCK_SPARSE_TABLE_CUT_APPEND_LOG_H_
-#define OARLOCK_SPARSE_TABLE_CUT_APPEND_LOG_H_
+#ifndef OARLOCK_SPARSE_TABLE_CUT_APPEND_ONLY_LIST_H_
+#define OARLOCK_SPARSE_TABLE_CUT_APPEND_ONLY_LIST_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace oarlock::sparse_table {
 
 // Not thread-safe.
 template <typename T>
-class AppendLog {
+class AppendOnlyList {
  public:
-  AppendLog() = default;
-  AppendLog(AppendLog&& other) noexcept { *this = std::move(other); }
-  AppendLog& operator=(AppendLog&& other) noexcept {
+  AppendOnlyList() = default;
+  AppendOnlyList(AppendOnlyList&& other) noexcept { *this = std::move(other); }
+  AppendOnlyList& operator=(AppendOnlyList&& other) noexcept {
     blocks_ = std::exchange(other.blocks_, {});
     next_ = std::exchange(other.next_, nullptr);
     end_ = std::exchange(other.end_, nullptr);
@@ -72,4 +72,4 @@ class AppendLog {
 
 }  // namespace oarlock::sparse_table
 
-#endif  // OARLOCK_SPARSE_TABLE_CUT_APPEND_LOG_H_
+#endif  // OARLOCK_SPARSE_TABLE_CUT_APPEND_ONLY_LIST_H_

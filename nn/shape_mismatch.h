@@ -1,7 +1,7 @@
 // What a layer says to inputs of the wrong shapes.
 
-#ifndef OARLOCK_NN_MISFIT_H_
-#define OARLOCK_NN_MISFIT_H_
+#ifndef OARLOCK_NN_SHAPE_MISMATCH_H_
+#define OARLOCK_NN_SHAPE_MISMATCH_H_
 
 #include <string>
 
@@ -15,8 +15,9 @@
 namespace oarlock::nn {
 
 // InvalidArgument: the layer got inputs of these shapes, takes `legal`.
-inline absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
-                           const char* legal) {
+inline absl::Status ShapeMismatch(const Layer& layer,
+                                  absl::Span<const Shape> shapes,
+                                  const char* legal) {
   const std::string printed =
       absl::StrJoin(shapes, " ", [](std::string* out, const Shape& shape) {
         out->append(shape.ToString());
@@ -27,4 +28,4 @@ inline absl::Status Misfit(const Layer& layer, absl::Span<const Shape> shapes,
 
 }  // namespace oarlock::nn
 
-#endif  // OARLOCK_NN_MISFIT_H_
+#endif  // OARLOCK_NN_SHAPE_MISMATCH_H_

@@ -1,7 +1,7 @@
 // What others say in words, before it is kept and told again.
 
-#ifndef OARLOCK_COORDINATOR_SHORTENED_H_
-#define OARLOCK_COORDINATOR_SHORTENED_H_
+#ifndef OARLOCK_COORDINATOR_TRUNCATED_H_
+#define OARLOCK_COORDINATOR_TRUNCATED_H_
 
 #include <cstddef>
 #include <string>
@@ -9,11 +9,11 @@
 namespace oarlock::coordinator {
 
 // The text up to its 1024th byte.
-inline std::string Shortened(const std::string& text) {
+inline std::string Truncated(const std::string& text) {
   constexpr size_t kMaxTextBytes = 1024;
   return text.substr(0, kMaxTextBytes);
 }
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_SHORTENED_H_
+#endif  // OARLOCK_COORDINATOR_TRUNCATED_H_

@@ -1,4 +1,4 @@
-#include "fleet/serving/scratch_folder.h"
+#include "fleet/serving/temporary_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class ScratchFolderTest : public ::testing::Test {
+class TemporaryDirTest : public ::testing::Test {
  protected:
   static void SetTemporary(const std::string& path) {
     ASSERT_EQ(setenv("TMPDIR", path.c_str(), /*overwrite=*/1), 0);
@@ -26,12 +26,12 @@ class ScratchFolderTest : public ::testing::Test {
   void TearDown() override { unsetenv("TMPDIR"); }
 };
 
-TEST_F(ScratchFolderTest, IsOnesOwnAndEndsWithWhatIsInIt) {
+TEST_F(TemporaryDirTest, IsOnesOwnAndEndsWithWhatIsInIt) {
   TestFolder temporary;
   SetTemporary(temporary.path());
   {
-    auto one = ScratchFolder::Create("mine");
-    auto other = ScratchFolder::Create("mine");
+    auto one = TemporaryDir::Create("mine");
+    auto other = TemporaryDir::Create("mine");
     ASSERT_TRUE(one.ok()) << one.status();
     ASSERT_TRUE(other.ok()) << other.status();
     EXPECT_NE((*one)->path(), (*other)->path());
@@ -43,10 +43,10 @@ TEST_F(ScratchFolderTest, IsOnesOwnAndEndsWithWhatIsInIt) {
   EXPECT_TRUE(fs::is_empty(temporary.path()));
 }
 
-TEST_F(ScratchFolderTest, SaysWhereNoneCanBeMade) {
+TEST_F(TemporaryDirTest, SaysWhereNoneCanBeMade) {
   TestFolder temporary;
   SetTemporary(temporary.Path("missing"));
-  const auto folder = ScratchFolder::Create("mine");
+  const auto folder = TemporaryDir::Create("mine");
   ASSERT_FALSE(folder.ok());
   EXPECT_THAT(folder.status().message(), HasSubstr("TMPDIR"));
   EXPECT_THAT(folder.status().message(), HasSubstr("No such file"));
