@@ -42,12 +42,12 @@ MiniClusterOptions OptionsOf(const Clock& clock) {
   return options;
 }
 
-// A job of two whose second worker takes part until `meet` returns and then
-// vanishes without a word: its lease runs out and, where the job is to `end` by
-// that, its grace. The status of the first one, and its summary.
+// A job of two whose second worker takes part until `take_part` returns and
+// then vanishes without a word: its lease runs out and, where the job is to
+// `end` by that, its grace. The status of the first one, and its summary.
 absl::StatusOr<TrainingSummary> RunBesideAVanishingWorker(
     const v1::JobConfig& config, bool end,
-    const std::function<void(MiniWorker&)>& meet) {
+    const std::function<void(MiniWorker&)>& take_part) {
   SkippableClock clock;
   const MiniClusterOptions options = OptionsOf(clock);
   const auto cluster = MiniCluster::Start(options);
@@ -55,7 +55,7 @@ absl::StatusOr<TrainingSummary> RunBesideAVanishingWorker(
   std::thread vanishing([&] {
     auto worker = MiniWorker::Join(**cluster, 1);
     ASSERT_TRUE(worker.ok()) << worker.status();
-    meet(**worker);
+    take_part(**worker);
   });
   auto worker = MiniWorker::Join(**cluster, 0);
   if (!worker.ok()) {
@@ -85,7 +85,8 @@ absl::StatusOr<TrainingSummary> RunBesideAVanishingWorker(
   return summary;
 }
 
-void MeetAt(MiniWorker& worker, const std::vector<std::string>& barriers) {
+void WaitAtBarriers(MiniWorker& worker,
+                    const std::vector<std::string>& barriers) {
   for (const std::string& barrier : barriers) {
     const absl::Status status = worker.job().Barrier(barrier);
     ASSERT_TRUE(status.ok()) << status;
@@ -101,7 +102,7 @@ TEST_F(VanishedWorkerTest, VanishedWorkerEndsTheJobWhenNobodyReplacesIt) {
     config.set_epochs(1'000'000);
     const absl::StatusOr<TrainingSummary> summary =
         RunBesideAVanishingWorker(config, /*end=*/true, [](MiniWorker& worker) {
-          MeetAt(worker, {"tables", "train/0"});
+          WaitAtBarriers(worker, {"tables", "train/0"});
         });
     ASSERT_FALSE(summary.ok());
     EXPECT_THAT(std::string(summary.status().message()), HasSubstr("worker 1"));
@@ -114,7 +115,7 @@ TEST_F(VanishedWorkerTest, RangesOfAVanishedWorkerAreTrainedByTheOthers) {
   std::atomic<uint64_t> taken = 0;
   const absl::StatusOr<TrainingSummary> summary =
       RunBesideAVanishingWorker(config, /*end=*/false, [&](MiniWorker& worker) {
-        MeetAt(worker, {"tables", "train/0", "train/0/defined"});
+        WaitAtBarriers(worker, {"tables", "train/0", "train/0/defined"});
         const absl::StatusOr<client::Leases> leases =
             worker.job().LeaseWork("train/0", 1, {});
         ASSERT_TRUE(leases.ok()) << leases.status();
@@ -133,9 +134,9 @@ TEST_F(VanishedWorkerTest, VanishedWorkerIsNotTheSlowestForEver) {
   config.set_staleness_bound(0);
   const absl::StatusOr<TrainingSummary> summary =
       RunBesideAVanishingWorker(config, /*end=*/false, [](MiniWorker& worker) {
-        MeetAt(worker, {"tables", "train/0", "train/0/defined"});
+        WaitAtBarriers(worker, {"tables", "train/0", "train/0/defined"});
         ASSERT_TRUE(worker.job().JoinSteps().ok());
-        MeetAt(worker, {"train/0/members"});
+        WaitAtBarriers(worker, {"train/0/members"});
       });
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->examples, kRows);
@@ -145,9 +146,9 @@ TEST_F(VanishedWorkerTest, RoundsGoOnWithoutAVanishedWorker) {
   v1::JobConfig config = SyncConfig();
   const absl::StatusOr<TrainingSummary> summary =
       RunBesideAVanishingWorker(config, /*end=*/false, [](MiniWorker& worker) {
-        MeetAt(worker, {"tables", "train/0"});
+        WaitAtBarriers(worker, {"tables", "train/0"});
         ASSERT_TRUE(worker.job().JoinRounds().ok());
-        MeetAt(worker, {"train/0/members"});
+        WaitAtBarriers(worker, {"train/0/members"});
       });
   ASSERT_TRUE(summary.ok()) << summary.status();
   // Its share of the static split is nobody else's.
@@ -168,9 +169,9 @@ void RunASuccessorThatComesLate(
   ASSERT_TRUE(worker.ok()) << worker.status();
   ASSERT_TRUE(MiniWorker::Join(**cluster, 1).ok());
   ASSERT_TRUE(SkipUntilLost(**cluster, &clock, kLease, (*worker)->job(), 1));
-  MeetAt(**worker, {"tables", "train/0", "train/0/members"});
+  WaitAtBarriers(**worker, {"tables", "train/0", "train/0/members"});
   ASSERT_TRUE((*worker)->job().WaitForTrained(0).ok());
-  MeetAt(**worker, {"train/1"});
+  WaitAtBarriers(**worker, {"train/1"});
   ASSERT_TRUE(join(**worker).ok());
 
   auto successor = MiniWorker::Join(**cluster, 1);
@@ -180,10 +181,10 @@ void RunASuccessorThatComesLate(
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   absl::StatusOr<TrainingSummary> summary;
   std::thread training([&] { summary = (*trainer)->Run(); });
-  MeetAt(**worker, {"train/1/members"});
+  WaitAtBarriers(**worker, {"train/1/members"});
   EXPECT_TRUE(leave(**worker).ok());
   EXPECT_TRUE((*worker)->job().WaitForTrained(1).ok());
-  MeetAt(**worker, {"summary"});
+  WaitAtBarriers(**worker, {"summary"});
   training.join();
   ASSERT_TRUE(summary.ok()) << summary.status();
 }

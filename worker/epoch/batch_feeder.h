@@ -26,7 +26,7 @@ class BatchFeeder {
   // Starts the thread. `context` outlives the feeder. With `pull_ahead` rows
   // are asked for as soon as a batch's keys are known and, where the context
   // has a gate, that lets the step begin; of a job with a cache of rows only
-  // those that the executor of the lane's batches does not keep.
+  // those that the executor of the lane's batches does not cache.
   BatchFeeder(const PassContext* context, size_t lane, size_t num_buffers,
               bool pull_ahead, data::BadLines* bad_lines);
   // Ends the thread; what it has read is dropped.
