@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,8 +20,12 @@
 namespace oarlock::launch {
 
 std::string ReadFile(const std::string& path) {
+  // A file of /proc fails to be read when its process ends, and then its buffer
+  // throws. An output stream catches that.
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 void WriteFile(const std::string& path, const std::string& text) {

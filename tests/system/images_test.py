@@ -4,6 +4,7 @@ job on one node and on two, and with parameter servers.
 OARLOCK_MNIST is examples/mnist/train.
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -150,10 +151,11 @@ class ImagesTest(harness.SystemTest):
         wanted = {f"PADDLE_TRAINER_ID={rank}", "PADDLE_RANK_IN_NODE=" +
                   str(rank)}
         for pid in self.marked_pids():
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                entries = file.read().decode(errors="replace").split("\0")
-            if wanted <= set(entries):
-                return pid
+            with contextlib.suppress(OSError):  # ended meanwhile
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    entries = file.read().decode(errors="replace").split("\0")
+                if wanted <= set(entries):
+                    return pid
         self.fail(f"rank {rank} does not run\n{self.report()}")
 
     def test_a_job_with_servers_goes_on_from_their_checkpoint(self):
