@@ -48,6 +48,12 @@ void AppendEntry(const std::string& head, const grpc::ByteBuffer* body,
     slices->push_back(std::move(slice));
 }
 
+// What precedes the value of a field.
+struct Tag {
+  int field;
+  WireFormatLite::WireType type;
+};
+
 // Reads a batch's framing byte by byte; the runs in it are left where they are.
 class BatchReader {
  public:
@@ -76,15 +82,37 @@ class BatchReader {
     if (size > end - position_) return Malformed();
     return position_ + size;
   }
-  // The tag of a length-delimited field with a number in [1, max_field].
-  absl::StatusOr<int> RunField(size_t end, int max_field) {
+  // The tag of a field that begins before `end`.
+  absl::StatusOr<Tag> NextTag(size_t end) {
     OARLOCK_ASSIGN_OR_RETURN(const uint64_t tag, Varint(end));
     const uint64_t field = tag >> 3;
-    if ((tag & 7) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED || field < 1 ||
-        field > static_cast<uint64_t>(max_field)) {
+    if (field < 1 || field > kMaxField) return Malformed();
+    return Tag{static_cast<int>(field),
+               static_cast<WireFormatLite::WireType>(tag & 7)};
+  }
+  // The end of the run of a field whose tag was read.
+  absl::StatusOr<size_t> RunEnd(Tag tag, size_t end) {
+    if (tag.type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED)
       return Malformed();
+    return RunEnd(end);
+  }
+  // Passes over the value of a field whose tag was read, and which only a
+  // newer peer knows. Groups, which nobody sends, are malformed.
+  absl::Status SkipValue(Tag tag, size_t end) {
+    switch (tag.type) {
+      case WireFormatLite::WIRETYPE_VARINT:
+        return Varint(end).status();
+      case WireFormatLite::WIRETYPE_FIXED64:
+        return SkipBytes(8, end);
+      case WireFormatLite::WIRETYPE_FIXED32:
+        return SkipBytes(4, end);
+      case WireFormatLite::WIRETYPE_LENGTH_DELIMITED: {
+        OARLOCK_ASSIGN_OR_RETURN(position_, RunEnd(end));
+        return absl::OkStatus();
+      }
+      default:
+        return Malformed();
     }
-    return static_cast<int>(field);
   }
   SlicedBytes Part(size_t begin, size_t end) const {
     return bytes_.Part(begin, end - begin);
@@ -102,10 +130,39 @@ class BatchReader {
   }
 
  private:
+  static constexpr uint64_t kMaxField = (uint64_t{1} << 29) - 1;
+
+  absl::Status SkipBytes(size_t num_bytes, size_t end) {
+    if (num_bytes > end - position_) return Malformed();
+    position_ += num_bytes;
+    return absl::OkStatus();
+  }
+
   const absl::string_view name_;
   const SlicedBytes bytes_;
   size_t position_ = 0;
 };
+
+// Reads a BatchCall that ends at `end`.
+absl::Status ReadCall(BatchReader* in, size_t end,
+                      std::vector<BatchedCall>* calls) {
+  const size_t num_before = calls->size();
+  while (!in->AtEnd(end)) {
+    OARLOCK_ASSIGN_OR_RETURN(const Tag tag, in->NextTag(end));
+    if (tag.field > static_cast<int>(BatchMethod::kPushDense)) {
+      OARLOCK_RETURN_IF_ERROR(in->SkipValue(tag, end));
+      continue;
+    }
+    // A oneof that is set twice is no encoding that anybody sends.
+    if (calls->size() > num_before) return in->Malformed();
+    OARLOCK_ASSIGN_OR_RETURN(const size_t run_end, in->RunEnd(tag, end));
+    calls->push_back({static_cast<BatchMethod>(tag.field),
+                      in->Part(in->position(), run_end).ToByteBuffer()});
+    in->Skip(run_end - in->position());
+  }
+  // A call of a method that this version does not know cannot be answered.
+  return calls->size() > num_before ? absl::OkStatus() : in->Malformed();
+}
 
 // Reads a BatchAnswer that ends at `end`.
 absl::Status ReadResponse(
@@ -115,19 +172,20 @@ absl::Status ReadResponse(
   std::string message;
   grpc::ByteBuffer response(nullptr, 0);
   while (!in->AtEnd(end)) {
-    OARLOCK_ASSIGN_OR_RETURN(const uint64_t tag, in->Varint(end));
-    if (tag == (1 << 3 | WireFormatLite::WIRETYPE_VARINT)) {
+    OARLOCK_ASSIGN_OR_RETURN(const Tag tag, in->NextTag(end));
+    if (tag.field == 1 && tag.type == WireFormatLite::WIRETYPE_VARINT) {
       OARLOCK_ASSIGN_OR_RETURN(code, in->Varint(end));
       continue;
     }
-    if (tag != (2 << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED) &&
-        tag != (3 << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
-      return in->Malformed();
+    if (tag.field > 3) {
+      OARLOCK_RETURN_IF_ERROR(in->SkipValue(tag, end));
+      continue;
     }
-    OARLOCK_ASSIGN_OR_RETURN(const size_t run_end, in->RunEnd(end));
+    if (tag.field == 1) return in->Malformed();
+    OARLOCK_ASSIGN_OR_RETURN(const size_t run_end, in->RunEnd(tag, end));
     const SlicedBytes run = in->Part(in->position(), run_end);
     in->Skip(run.size());
-    if (tag >> 3 == 2) {
+    if (tag.field == 2) {
       message.resize(run.size());
       run.CopyTo(0, run.size(), message.data());
     } else {
@@ -186,18 +244,14 @@ absl::StatusOr<std::vector<BatchedCall>> DecodeBatchRequest(
   BatchReader in(kName, std::move(bytes));
   std::vector<BatchedCall> calls;
   while (!in.AtEnd(in.size())) {
+    OARLOCK_ASSIGN_OR_RETURN(const Tag tag, in.NextTag(in.size()));
+    if (tag.field != 1) {
+      OARLOCK_RETURN_IF_ERROR(in.SkipValue(tag, in.size()));
+      continue;
+    }
     OARLOCK_RETURN_IF_ERROR(in.CheckCount(calls.size() + 1));
-    OARLOCK_RETURN_IF_ERROR(in.RunField(in.size(), 1).status());
-    OARLOCK_ASSIGN_OR_RETURN(const size_t call_end, in.RunEnd(in.size()));
-    OARLOCK_ASSIGN_OR_RETURN(
-        const int method,
-        in.RunField(call_end, static_cast<int>(BatchMethod::kPushDense)));
-    OARLOCK_ASSIGN_OR_RETURN(const size_t end, in.RunEnd(call_end));
-    // A oneof that is set twice is no encoding that anybody sends.
-    if (end != call_end) return in.Malformed();
-    calls.push_back({static_cast<BatchMethod>(method),
-                     in.Part(in.position(), end).ToByteBuffer()});
-    in.Skip(end - in.position());
+    OARLOCK_ASSIGN_OR_RETURN(const size_t end, in.RunEnd(tag, in.size()));
+    OARLOCK_RETURN_IF_ERROR(ReadCall(&in, end, &calls));
   }
   return calls;
 }
@@ -209,9 +263,13 @@ DecodeBatchResponse(const grpc::ByteBuffer& buffer) {
   BatchReader in(kName, std::move(bytes));
   std::vector<absl::StatusOr<grpc::ByteBuffer>> responses;
   while (!in.AtEnd(in.size())) {
+    OARLOCK_ASSIGN_OR_RETURN(const Tag tag, in.NextTag(in.size()));
+    if (tag.field != 1) {
+      OARLOCK_RETURN_IF_ERROR(in.SkipValue(tag, in.size()));
+      continue;
+    }
     OARLOCK_RETURN_IF_ERROR(in.CheckCount(responses.size() + 1));
-    OARLOCK_RETURN_IF_ERROR(in.RunField(in.size(), 1).status());
-    OARLOCK_ASSIGN_OR_RETURN(const size_t end, in.RunEnd(in.size()));
+    OARLOCK_ASSIGN_OR_RETURN(const size_t end, in.RunEnd(tag, in.size()));
     OARLOCK_RETURN_IF_ERROR(ReadResponse(&in, end, &responses));
   }
   return responses;

@@ -1,6 +1,7 @@
 #include "wire/batch_codec.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -147,6 +148,112 @@ TEST(BatchCodecTest, DamagedMessagesAreReadOrRefusedInOneLine) {
     }
   }
   EXPECT_GT(refused, 500);
+}
+
+std::string BytesOf(const google::protobuf::UnknownFieldSet& fields) {
+  std::string bytes;
+  fields.SerializeToString(&bytes);
+  return bytes;
+}
+
+// Field 1, which has these bytes.
+std::string FieldOne(const std::string& bytes) {
+  google::protobuf::UnknownFieldSet fields;
+  fields.AddLengthDelimited(1, bytes);
+  return BytesOf(fields);
+}
+
+// None to two fields that only a newer peer knows, of numbers from `first` on.
+std::string NewerFields(int first, RandomSequence* r) {
+  google::protobuf::UnknownFieldSet fields;
+  for (uint64_t i = r->Below(3); i > 0; --i) {
+    const int field = first + static_cast<int>(r->Below((1 << 29) - first));
+    const int small = first + static_cast<int>(r->Below(12));
+    const int number = r->Below(2) == 0 ? field : small;
+    switch (r->Below(4)) {
+      case 0:
+        fields.AddVarint(number, (*r)());
+        break;
+      case 1:
+        fields.AddFixed32(number, static_cast<uint32_t>((*r)()));
+        break;
+      case 2:
+        fields.AddFixed64(number, (*r)());
+        break;
+      default:
+        fields.AddLengthDelimited(number, std::string(r->Below(300), 'n'));
+    }
+  }
+  return BytesOf(fields);
+}
+
+TEST(BatchCodecTest, FieldsOfANewerPeerAreSkipped) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    RandomSequence r(seed);
+    const v1::BatchRequest request = RandomRequest(&r);
+    std::string bytes = NewerFields(2, &r);
+    for (const v1::BatchCall& call : request.calls()) {
+      bytes += FieldOne(NewerFields(5, &r) + call.SerializeAsString() +
+                        NewerFields(5, &r));
+      bytes += NewerFields(2, &r);
+    }
+    v1::BatchRequest parsed;
+    ASSERT_TRUE(parsed.ParseFromString(bytes)) << "seed " << seed;
+    const auto calls = DecodeBatchRequest(CutIntoSlices(bytes, 9, &r));
+    ASSERT_TRUE(calls.ok()) << calls.status() << " seed " << seed;
+    ASSERT_EQ(calls->size(), static_cast<size_t>(request.calls_size()));
+    for (size_t i = 0; i < calls->size(); ++i) {
+      const v1::BatchCall& call = request.calls(static_cast<int>(i));
+      ASSERT_EQ(static_cast<int>((*calls)[i].method), call.call_case());
+      ASSERT_EQ(Flatten((*calls)[i].request), BytesOf(call));
+    }
+
+    const v1::BatchResponse response = RandomResponse(&r);
+    bytes = NewerFields(2, &r);
+    for (const v1::BatchAnswer& result : response.answers()) {
+      bytes += FieldOne(NewerFields(4, &r) + result.SerializeAsString() +
+                        NewerFields(4, &r));
+      bytes += NewerFields(2, &r);
+    }
+    const auto responses = DecodeBatchResponse(CutIntoSlices(bytes, 9, &r));
+    ASSERT_TRUE(responses.ok()) << responses.status() << " seed " << seed;
+    ASSERT_EQ(responses->size(), static_cast<size_t>(response.answers_size()));
+    for (size_t i = 0; i < responses->size(); ++i) {
+      const v1::BatchAnswer& result = response.answers(static_cast<int>(i));
+      const auto& read = (*responses)[i];
+      ASSERT_EQ(static_cast<uint32_t>(read.status().code()),
+                result.status_code());
+      if (read.ok()) {
+        ASSERT_EQ(Flatten(*read), result.answer());
+      } else {
+        ASSERT_EQ(read.status().message(), result.status_message());
+      }
+    }
+  }
+}
+
+TEST(BatchCodecTest, ACallOfAMethodOfANewerPeerIsRefused) {
+  google::protobuf::UnknownFieldSet call;
+  call.AddLengthDelimited(6, "a request");
+  const auto calls = DecodeBatchRequest(OneSlice(FieldOne(BytesOf(call))));
+  EXPECT_EQ(calls.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(BatchCodecTest, AFieldThatEndsBehindItsMessageIsRefused) {
+  for (const std::string& field :
+       {std::string("\x31") + std::string(7, 'x'), std::string("\x35xxx"),
+        std::string("\x30\x80"), std::string("\x32\x03xx"),
+        // A group.
+        std::string("\x33\x34"),
+        // Field 0.
+        std::string("\x02\x01x")}) {
+    v1::BatchCall call;
+    call.mutable_pull_dense();
+    const std::string bytes = FieldOne(call.SerializeAsString() + field);
+    EXPECT_FALSE(DecodeBatchRequest(OneSlice(bytes)).ok());
+    EXPECT_FALSE(DecodeBatchResponse(OneSlice(FieldOne(field))).ok());
+    EXPECT_FALSE(DecodeBatchRequest(OneSlice(field)).ok());
+  }
 }
 
 TEST(BatchCodecTest, TooManyCallsAreRefused) {
