@@ -35,13 +35,14 @@ class HostBackend : public MathBackend {
   void Fill(size_t size, float value, float* y) override {
     std::fill_n(y, size, value);
   }
-  void GatherRows(const CachedRows& cached, const float* missed, float* slots,
+  void GatherRows(const CachedRows& cached, const float* missed, float* entries,
                   float* rows) override {
     for (size_t r = 0; r < cached.num_rows; ++r) {
       const uint32_t number = cached.miss_of_row[r];
-      const uint32_t slot = cached.slot_of_row[r];
-      float* const cached_row =
-          slot == CachedRows::kNone ? nullptr : slots + slot * cached.row_dim;
+      const uint32_t entry = cached.entry_of_row[r];
+      float* const cached_row = entry == CachedRows::kNone
+                                    ? nullptr
+                                    : entries + entry * cached.row_dim;
       const float* const from = number == CachedRows::kNone
                                     ? cached_row
                                     : missed + number * cached.row_dim;

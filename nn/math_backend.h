@@ -67,17 +67,17 @@ struct RowBags {
 };
 
 // The rows of a batch when some are cached from batches before: row r is number
-// miss_of_row[r] of the missed ones, or that of slot slot_of_row[r].
+// miss_of_row[r] of the missed ones, or that of entry entry_of_row[r].
 struct CachedRows {
   static constexpr uint32_t kNone = ~uint32_t{0};
 
   size_t num_rows = 0;
   size_t row_dim = 0;
-  // [num_rows] each. A row that is not missed (kNone) has a slot; one that is,
-  // and has a slot, is cached there from now on. No two rows have the same
-  // slot.
+  // [num_rows] each. A row that is not missed (kNone) has an entry; one that
+  // is, and has an entry, is cached there from now on. No two rows have the
+  // same entry.
   const uint32_t* miss_of_row = nullptr;
-  const uint32_t* slot_of_row = nullptr;
+  const uint32_t* entry_of_row = nullptr;
 };
 
 // Vectors of factorization machines: [num_examples, num_vectors, width].
@@ -207,9 +207,9 @@ class MathBackend : public ImageOperations, public InteractionOperations {
                                float* drows) = 0;
 
   // Writes the batch's rows to `rows` [num_rows, row_dim], of the missed ones
-  // and of `slots`, both of row_dim floats a row.
+  // and of `entries`, both of row_dim floats a row.
   virtual void GatherRows(const CachedRows& cached, const float* missed,
-                          float* slots, float* rows) = 0;
+                          float* entries, float* rows) = 0;
 
   // Second-order part of a factorization machine (Rendle, 2010, Lemma 3.1):
   // y[e] = 1/2 sum over c of ((sum_s v[e,s,c])^2 - sum_s v[e,s,c]^2).

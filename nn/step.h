@@ -26,12 +26,13 @@ struct SparseInput {
   // As Batch::weights; empty: 1 for all. In host memory.
   absl::Span<const float> weights;
 
-  // Of an executor that caches rows from batch to batch, in `num_slots` slots:
-  // as CachedRows in math_backend.h, [num_rows] each. num_slots 0: caches none.
-  size_t num_slots = 0;
+  // Of an executor that caches rows from batch to batch, in `cache_rows`
+  // entries: as CachedRows in math_backend.h, [num_rows] each. cache_rows 0:
+  // caches none.
+  size_t cache_rows = 0;
   size_t num_missed = 0;
   absl::Span<const uint32_t> miss_of_row;
-  absl::Span<const uint32_t> slot_of_row;
+  absl::Span<const uint32_t> entry_of_row;
 };
 
 struct StepInput {

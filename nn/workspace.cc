@@ -30,7 +30,7 @@ enum SparseCopy : size_t {
   kRowOfKey,
   kOffsets,
   kMissOfRow,
-  kSlotOfRow,
+  kEntryOfRow,
   kCopiesPerSparseInput
 };
 
@@ -49,7 +49,7 @@ Workspace::Workspace(const Network& network, std::unique_ptr<MathBackend> math,
   gradient_strides_.resize(num_nodes, 0);
   has_gradient_.resize(num_nodes, false);
   copies_.resize(kFirstSparse + kCopiesPerSparseInput * num_sparse);
-  slots_.resize(num_sparse);
+  entries_.resize(num_sparse);
   gathered_rows_.resize(num_sparse);
   row_gradients_.resize(num_sparse);
   PlaceArrays();
@@ -180,36 +180,36 @@ void Workspace::MapSparse(const StepInput& input) {
     const SparseInput& from = input.sparse[i];
     const size_t copy = kFirstSparse + kCopiesPerSparseInput * i;
     const size_t num_given =
-        from.num_slots > 0 ? from.num_missed : from.num_rows;
+        from.cache_rows > 0 ? from.num_missed : from.num_rows;
     SparseInput& to = step_.sparse[i];
     to.rows = static_cast<const float*>(
         Map(from.rows, num_given * network_.row_dims()[i] * sizeof(float),
             &copies_[copy + kRows]));
     to.row_of_key = map_indices(from.row_of_key, copy + kRowOfKey);
     to.offsets = map_indices(from.offsets, copy + kOffsets);
-    if (from.num_slots == 0) continue;
+    if (from.cache_rows == 0) continue;
     to.miss_of_row = map_indices(from.miss_of_row, copy + kMissOfRow);
-    to.slot_of_row = map_indices(from.slot_of_row, copy + kSlotOfRow);
+    to.entry_of_row = map_indices(from.entry_of_row, copy + kEntryOfRow);
     to.rows = MapCachedRows(i, to);
   }
 }
 
 const float* Workspace::MapCachedRows(size_t index, const SparseInput& cached) {
   OARLOCK_CHECK(cached.miss_of_row.size() == cached.num_rows &&
-                cached.slot_of_row.size() == cached.num_rows);
+                cached.entry_of_row.size() == cached.num_rows);
   const size_t row_dim = network_.row_dims()[index];
   // Not to grow later: what is cached would be lost.
-  const size_t slot_bytes = cached.num_slots * row_dim * sizeof(float);
-  OARLOCK_CHECK(slots_[index].num_bytes() == 0 ||
-                slots_[index].num_bytes() == slot_bytes);
-  slots_[index].Reserve(math_.get(), slot_bytes);
+  const size_t cache_bytes = cached.cache_rows * row_dim * sizeof(float);
+  OARLOCK_CHECK(entries_[index].num_bytes() == 0 ||
+                entries_[index].num_bytes() == cache_bytes);
+  entries_[index].Reserve(math_.get(), cache_bytes);
   gathered_rows_[index].Reserve(math_.get(),
                                 cached.num_rows * row_dim * sizeof(float));
   math_->GatherRows({.num_rows = cached.num_rows,
                      .row_dim = row_dim,
                      .miss_of_row = cached.miss_of_row.data(),
-                     .slot_of_row = cached.slot_of_row.data()},
-                    cached.rows, slots_[index].floats(),
+                     .entry_of_row = cached.entry_of_row.data()},
+                    cached.rows, entries_[index].floats(),
                     gathered_rows_[index].floats());
   return gathered_rows_[index].floats();
 }

@@ -98,7 +98,7 @@ class Workspace {
   std::vector<BackendArray> copies_;
   // Of each sparse input: the rows that are cached from batch to batch, and
   // those of the batch, gathered.
-  std::vector<BackendArray> slots_;
+  std::vector<BackendArray> entries_;
   std::vector<BackendArray> gathered_rows_;
   BackendArray parameter_gradients_;
   std::vector<BackendArray> row_gradients_;

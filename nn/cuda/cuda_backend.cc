@@ -128,11 +128,11 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
     bag_gradients_.Add(bags, dout, drows);
   }
 
-  void GatherRows(const CachedRows& cached, const float* missed, float* slots,
+  void GatherRows(const CachedRows& cached, const float* missed, float* entries,
                   float* rows) override {
     device->Run(ForEach<GatherRowsBody>{
         {cached.num_rows * cached.row_dim, cached.row_dim, cached.miss_of_row,
-         cached.slot_of_row, missed, slots, rows}});
+         cached.entry_of_row, missed, entries, rows}});
   }
 
   void FmSecondOrder(const FmShape& shape, const float* v, float* sums,

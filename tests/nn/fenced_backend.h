@@ -111,14 +111,14 @@ class FencedBackend : public HostInteractions {
     Own(drows, sizeof(float));
     math_->SumBagsBackward(Fenced(bags), Floats(dout, OutSize(bags)), drows);
   }
-  void GatherRows(const CachedRows& cached, const float* missed, float* slots,
+  void GatherRows(const CachedRows& cached, const float* missed, float* entries,
                   float* rows) override {
     if (cached.num_rows > 0) {
       Own(cached.miss_of_row, cached.num_rows * sizeof(uint32_t));
-      Own(cached.slot_of_row, cached.num_rows * sizeof(uint32_t));
-      Own(slots, sizeof(float));
+      Own(cached.entry_of_row, cached.num_rows * sizeof(uint32_t));
+      Own(entries, sizeof(float));
     }
-    math_->GatherRows(cached, missed, slots,
+    math_->GatherRows(cached, missed, entries,
                       Floats(rows, cached.num_rows * cached.row_dim));
   }
   void FmSecondOrder(const FmShape& shape, const float* v, float* sums,

@@ -127,7 +127,8 @@ TEST(WorkspaceTest, EarlierBatchesLeaveNoTrace) {
   }
 }
 
-// Batches half of whose rows come from slots give what they give with all rows.
+// Batches half of whose rows come from the cache give what they give with all
+// rows.
 TEST(WorkspaceTest, CachedRowsAreThoseOfEarlierBatches) {
   const std::unique_ptr<Network> network = NewNetwork(2);
   for (const bool own_memory : {false, true}) {
@@ -137,35 +138,35 @@ TEST(WorkspaceTest, CachedRowsAreThoseOfEarlierBatches) {
     };
     Workspace plain(*network, new_math(), kMaxExamples);
     Workspace caching(*network, new_math(), kMaxExamples);
-    std::vector<std::vector<float>> slots(4);
+    std::vector<std::vector<float>> entries(4);
     for (uint64_t batch = 0; batch < 6; ++batch) {
       RandomStep step(ShapeFor(*network, kMaxExamples, true), 10 + batch);
       const size_t dim = step.shape.row_dims[0];
       const size_t num_rows = step.shape.num_rows;
-      std::vector<uint32_t> miss_of_row(num_rows), slot_of_row(num_rows);
+      std::vector<uint32_t> miss_of_row(num_rows), entry_of_row(num_rows);
       std::vector<float> missed;
       uint32_t num_missed = 0;
       for (size_t r = 0; r < num_rows; ++r) {
         float* const row = step.rows[0].data() + r * dim;
-        const size_t slot = (r + batch) % num_rows;
-        slot_of_row[r] = slot < slots.size() ? static_cast<uint32_t>(slot)
-                                             : CachedRows::kNone;
-        if (slot < slots.size() && !slots[slot].empty() && r % 2 == 0) {
-          std::copy(slots[slot].begin(), slots[slot].end(), row);
+        const size_t entry = (r + batch) % num_rows;
+        entry_of_row[r] = entry < entries.size() ? static_cast<uint32_t>(entry)
+                                                 : CachedRows::kNone;
+        if (entry < entries.size() && !entries[entry].empty() && r % 2 == 0) {
+          std::copy(entries[entry].begin(), entries[entry].end(), row);
           miss_of_row[r] = CachedRows::kNone;
           continue;
         }
         miss_of_row[r] = num_missed++;
         missed.insert(missed.end(), row, row + dim);
-        if (slot < slots.size()) slots[slot].assign(row, row + dim);
+        if (entry < entries.size()) entries[entry].assign(row, row + dim);
       }
       const Result expected = RunStep(plain, step);
       SparseInput& input = step.input.sparse[0];
       input.rows = missed.data();
-      input.num_slots = slots.size();
+      input.cache_rows = entries.size();
       input.num_missed = num_missed;
       input.miss_of_row = miss_of_row;
-      input.slot_of_row = slot_of_row;
+      input.entry_of_row = entry_of_row;
       ExpectSame(RunStep(caching, step), expected);
     }
   }

@@ -89,7 +89,7 @@ absl::Status BatchFeeder::Feed() {
     if (!caches_.empty()) {
       step.PlanRows(caches_, context_->parameters->partition_bits());
       for (const SparseInputBuffer& input : step.inputs) {
-        if (input.num_slots == 0) continue;
+        if (input.cache_rows == 0) continue;
         context_->progress->AddRowCache(context_->phase,
                                         input.keys.keys().size(),
                                         input.missed_keys.keys().size());
@@ -110,7 +110,7 @@ absl::Status BatchFeeder::WaitForPull(StepBuffer* step) {
   OARLOCK_RETURN_IF_ERROR(step->WaitForPull());
   // Staleness is told of the first input.
   SparseInputBuffer& first = step->inputs[0];
-  if (first.num_slots > 0) {
+  if (first.cache_rows > 0) {
     pulled_versions_.Note(first.plan.step, first.plan.oldest_step,
                           &first.pulled_versions);
   }

@@ -7,64 +7,65 @@
 
 namespace oarlock::worker {
 
-RowCache::RowCache(size_t num_slots, uint64_t max_steps)
+RowCache::RowCache(size_t cache_rows, uint64_t max_steps)
     : max_steps_(max_steps),
-      key_of_slot_(num_slots),
-      pulled_step_(num_slots, 0),
-      used_step_(num_slots, 0),
-      used_since_hand_(num_slots, false) {
-  OARLOCK_CHECK(num_slots > 0 && num_slots < nn::CachedRows::kNone);
-  slot_of_key_.reserve(num_slots);
+      key_of_entry_(cache_rows),
+      pulled_step_(cache_rows, 0),
+      used_step_(cache_rows, 0),
+      used_since_hand_(cache_rows, false) {
+  OARLOCK_CHECK(cache_rows > 0 && cache_rows < nn::CachedRows::kNone);
+  entry_of_key_.reserve(cache_rows);
 }
 
 void RowCache::Plan(absl::Span<const Key> keys, RowPlan* plan) {
   plan->step = plan->oldest_step = ++step_;
   plan->missed_keys.clear();
   plan->miss_of_row.assign(keys.size(), nn::CachedRows::kNone);
-  plan->slot_of_row.assign(keys.size(), nn::CachedRows::kNone);
+  plan->entry_of_row.assign(keys.size(), nn::CachedRows::kNone);
   is_full_ = false;
-  // First those that have a slot, so that none of them loses it to another key
-  // of the batch.
+  // First those that have an entry, so that none of them loses it to another
+  // key of the batch.
   for (size_t row = 0; row < keys.size(); ++row) {
-    const auto found = slot_of_key_.find(keys[row]);
-    if (found == slot_of_key_.end()) continue;
-    const uint32_t slot = found->second;
-    plan->slot_of_row[row] = slot;
-    used_step_[slot] = step_;
-    used_since_hand_[slot] = true;
-    if (step_ - pulled_step_[slot] <= max_steps_) {
-      plan->oldest_step = std::min(plan->oldest_step, pulled_step_[slot]);
+    const auto found = entry_of_key_.find(keys[row]);
+    if (found == entry_of_key_.end()) continue;
+    const uint32_t entry = found->second;
+    plan->entry_of_row[row] = entry;
+    used_step_[entry] = step_;
+    used_since_hand_[entry] = true;
+    if (step_ - pulled_step_[entry] <= max_steps_) {
+      plan->oldest_step = std::min(plan->oldest_step, pulled_step_[entry]);
     } else {
-      pulled_step_[slot] = step_;
+      pulled_step_[entry] = step_;
     }
   }
   for (size_t row = 0; row < keys.size(); ++row) {
-    uint32_t& slot = plan->slot_of_row[row];
-    if (slot != nn::CachedRows::kNone && pulled_step_[slot] != step_) continue;
+    uint32_t& entry = plan->entry_of_row[row];
+    if (entry != nn::CachedRows::kNone && pulled_step_[entry] != step_)
+      continue;
     plan->miss_of_row[row] = static_cast<uint32_t>(plan->missed_keys.size());
     plan->missed_keys.push_back(keys[row]);
-    if (slot != nn::CachedRows::kNone) continue;
-    slot = TakeSlot();
-    if (slot == nn::CachedRows::kNone) continue;
-    slot_of_key_[keys[row]] = slot;
-    key_of_slot_[slot] = keys[row];
-    pulled_step_[slot] = used_step_[slot] = step_;
+    if (entry != nn::CachedRows::kNone) continue;
+    entry = TakeEntry();
+    if (entry == nn::CachedRows::kNone) continue;
+    entry_of_key_[keys[row]] = entry;
+    key_of_entry_[entry] = keys[row];
+    pulled_step_[entry] = used_step_[entry] = step_;
   }
 }
 
-uint32_t RowCache::TakeSlot() {
+uint32_t RowCache::TakeEntry() {
   if (is_full_) return nn::CachedRows::kNone;
-  // Once round to forget uses, once more to find a slot.
-  for (size_t i = 0; i < 2 * num_slots(); ++i) {
-    const auto slot = static_cast<uint32_t>(hand_);
-    hand_ = hand_ + 1 == num_slots() ? 0 : hand_ + 1;
-    if (used_step_[slot] == step_) continue;
-    if (used_since_hand_[slot]) {
-      used_since_hand_[slot] = false;
+  // Once round to forget uses, once more to find an entry.
+  for (size_t i = 0; i < 2 * cache_rows(); ++i) {
+    const auto entry = static_cast<uint32_t>(hand_);
+    hand_ = hand_ + 1 == cache_rows() ? 0 : hand_ + 1;
+    if (used_step_[entry] == step_) continue;
+    if (used_since_hand_[entry]) {
+      used_since_hand_[entry] = false;
       continue;
     }
-    if (pulled_step_[slot] != 0) slot_of_key_.erase(key_of_slot_[slot]);
-    return slot;
+    if (pulled_step_[entry] != 0) entry_of_key_.erase(key_of_entry_[entry]);
+    return entry;
   }
   is_full_ = true;
   return nn::CachedRows::kNone;

@@ -72,7 +72,7 @@ void StepBuffer::PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (caches[i] == nullptr) continue;
     SparseInputBuffer& input = inputs[i];
-    input.num_slots = caches[i]->num_slots();
+    input.cache_rows = caches[i]->cache_rows();
     caches[i]->Plan(input.keys.keys(), &input.plan);
     input.missed_keys.Build(input.plan.missed_keys, partition_bits);
     // Rows come in the order in which keys travel.
@@ -119,11 +119,11 @@ nn::StepInput StepBuffer::ModelInput(const float* parameters,
       OARLOCK_CHECK(all_slots);
       sparse.weights = batch.weights;
     }
-    if (input.num_slots > 0) {
-      sparse.num_slots = input.num_slots;
+    if (input.cache_rows > 0) {
+      sparse.cache_rows = input.cache_rows;
       sparse.num_missed = input.missed_keys.keys().size();
       sparse.miss_of_row = input.plan.miss_of_row;
-      sparse.slot_of_row = input.plan.slot_of_row;
+      sparse.entry_of_row = input.plan.entry_of_row;
     }
     step.sparse.push_back(sparse);
   }
@@ -158,11 +158,11 @@ void StepBuffer::StartPull(client::ParameterClient* client,
   memory_ = memory.get();
   pull_started_ = clock_.Now();
   const auto keys_of = [](SparseInputBuffer& input) -> const client::KeyBatch& {
-    return input.num_slots > 0 ? input.missed_keys : input.keys;
+    return input.cache_rows > 0 ? input.missed_keys : input.keys;
   };
   // A batch whose rows are all cached asks for none.
   const auto pulls = [&keys_of](SparseInputBuffer& input) {
-    return input.num_slots == 0 || !keys_of(input).keys().empty();
+    return input.cache_rows == 0 || !keys_of(input).keys().empty();
   };
   {
     absl::MutexLock lock(&mutex_);

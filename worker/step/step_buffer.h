@@ -36,10 +36,10 @@ struct SparseInputBuffer {
   KeyStatistics statistics;      // of the keys, once counted
   client::TableVersions pulled_versions;
 
-  // Where the lane caches rows, in so many slots: which of them come from
+  // Where the lane caches rows, in so many entries: which of them come from
   // there, and the keys that are pulled, whose rows are the first of `rows`. 0:
   // all are pulled.
-  size_t num_slots = 0;
+  size_t cache_rows = 0;
   RowPlan plan;
   client::KeyBatch missed_keys;
 };

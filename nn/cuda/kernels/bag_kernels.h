@@ -299,21 +299,21 @@ struct GatherRowsBody {
   size_t count;
   size_t row_dim;
   const uint32_t* miss_of_row;
-  const uint32_t* slot_of_row;
+  const uint32_t* entry_of_row;
   const float* missed;
-  float* slots;
+  float* entries;
   float* rows;
   OARLOCK_DEVICE void operator()(size_t at) const {
     const size_t row = at / row_dim, column = at % row_dim;
-    const size_t slot = slot_of_row[row];
+    const size_t entry = entry_of_row[row];
     const size_t number = miss_of_row[row];
     if (number == kNone) {
-      rows[at] = slots[slot * row_dim + column];
+      rows[at] = entries[entry * row_dim + column];
       return;
     }
     const float value = missed[number * row_dim + column];
     rows[at] = value;
-    if (slot != kNone) slots[slot * row_dim + column] = value;
+    if (entry != kNone) entries[entry * row_dim + column] = value;
   }
 };
 

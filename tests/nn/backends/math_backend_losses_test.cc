@@ -91,50 +91,51 @@ TEST_P(MathBackendTest, BagsOfAllWidths) {
 TEST_P(MathBackendTest, RowsAreMissedOrCached) {
   constexpr uint32_t kNone = CachedRows::kNone;
   Array missed(math_.get(), {1, 2, 3, 4, 5, 6});
-  Array slots(math_.get(), {10, 20, 30, 40, kNan, kNan});
+  Array entries(math_.get(), {10, 20, 30, 40, kNan, kNan});
   // Cached; missed, and cached from now on; missed alone; missed in the place
   // of another.
   Indices miss_of_row(math_.get(), {kNone, 1, 0, 2});
-  Indices slot_of_row(math_.get(), {1, 2, kNone, 0});
+  Indices entry_of_row(math_.get(), {1, 2, kNone, 0});
   Array rows(math_.get(), std::vector<float>(8, kNan));
   math_->GatherRows({.num_rows = 4,
                      .row_dim = 2,
                      .miss_of_row = miss_of_row.data(),
-                     .slot_of_row = slot_of_row.data()},
-                    missed.data(), slots.data(), rows.data());
+                     .entry_of_row = entry_of_row.data()},
+                    missed.data(), entries.data(), rows.data());
   EXPECT_EQ(rows.Read(), (std::vector<float>{30, 40, 3, 4, 1, 2, 5, 6}));
-  EXPECT_EQ(slots.Read(), (std::vector<float>{5, 6, 30, 40, 3, 4}));
+  EXPECT_EQ(entries.Read(), (std::vector<float>{5, 6, 30, 40, 3, 4}));
 }
 
 TEST_P(MathBackendTest, RowsOfAllWidthsAreGathered) {
   for (const size_t num_rows : {0, 1, 100, 700}) {
     for (const size_t row_dim : {1, 3, 16, 33}) {
-      constexpr size_t kNumSlots = 50;
-      std::vector<uint32_t> miss_of_row, slot_of_row;
-      std::vector<uint32_t> free_slots;
-      for (uint32_t s = 0; s < kNumSlots; ++s) free_slots.push_back(s);
+      constexpr size_t kCacheRows = 50;
+      std::vector<uint32_t> miss_of_row, entry_of_row;
+      std::vector<uint32_t> free_entries;
+      for (uint32_t s = 0; s < kCacheRows; ++s) free_entries.push_back(s);
       uint32_t num_missed = 0;
       for (size_t r = 0; r < num_rows; ++r) {
-        uint32_t slot = CachedRows::kNone;
-        if (!free_slots.empty() && random_.Below(2) == 0) {
-          const size_t at = random_.Below(free_slots.size());
-          slot = free_slots[at];
-          free_slots.erase(free_slots.begin() + static_cast<ptrdiff_t>(at));
+        uint32_t entry = CachedRows::kNone;
+        if (!free_entries.empty() && random_.Below(2) == 0) {
+          const size_t at = random_.Below(free_entries.size());
+          entry = free_entries[at];
+          free_entries.erase(free_entries.begin() + static_cast<ptrdiff_t>(at));
         }
-        slot_of_row.push_back(slot);
+        entry_of_row.push_back(entry);
         const bool is_cached =
-            slot != CachedRows::kNone && random_.Below(2) == 0;
+            entry != CachedRows::kNone && random_.Below(2) == 0;
         miss_of_row.push_back(is_cached ? CachedRows::kNone : num_missed++);
       }
       Compare({Random(num_missed * row_dim)},
               {std::vector<float>(num_rows * row_dim, kNan),
-               Random(kNumSlots * row_dim)},
+               Random(kCacheRows * row_dim)},
               [&](MathBackend& math, Arrays& in, Arrays& out) {
-                Indices missed(&math, miss_of_row), slots(&math, slot_of_row);
+                Indices missed(&math, miss_of_row),
+                    entries(&math, entry_of_row);
                 math.GatherRows({.num_rows = num_rows,
                                  .row_dim = row_dim,
                                  .miss_of_row = missed.data(),
-                                 .slot_of_row = slots.data()},
+                                 .entry_of_row = entries.data()},
                                 in[0].data(), out[1].data(), out[0].data());
               });
     }

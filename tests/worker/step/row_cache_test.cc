@@ -37,14 +37,14 @@ TEST(RowCacheTest, ARowIsPulledAgainWhenItIsTooOld) {
               ElementsAre(true, false, false, true, false, false, true));
 }
 
-TEST(RowCacheTest, RowsBeyondTheSlotsArePulledAndNotCached) {
+TEST(RowCacheTest, RowsBeyondTheEntriesArePulledAndNotCached) {
   RowCache cache(2, /*max_steps=*/10);
   RowPlan plan;
   cache.Plan(Keys({1, 2, 3, 4}), &plan);
   EXPECT_EQ(plan.missed_keys, Keys({1, 2, 3, 4}));
   EXPECT_THAT(plan.miss_of_row, ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(std::count(plan.slot_of_row.begin(), plan.slot_of_row.end(), kNone),
-            2);
+  EXPECT_EQ(
+      std::count(plan.entry_of_row.begin(), plan.entry_of_row.end(), kNone), 2);
   cache.Plan(Keys({4, 3, 2, 1}), &plan);
   EXPECT_EQ(plan.missed_keys, Keys({4, 3}));
   EXPECT_THAT(plan.miss_of_row, ElementsAre(0, 1, kNone, kNone));
@@ -66,18 +66,18 @@ TEST(RowCacheTest, HotRowsStayWhileColdOnesPass) {
   }
 }
 
-// Beside a model of the executor, whose slots hold the key and the step that a
-// row was pulled for.
+// Beside a model of the executor, whose entries hold the key and the step that
+// a row was pulled for.
 TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
   struct Row {
     Key key{};
     uint64_t step = 0;
   };
-  for (const size_t num_slots : {1, 7, 100, 5000}) {
+  for (const size_t cache_rows : {1, 7, 100, 5000}) {
     for (const uint64_t max_steps : {1, 4, 50}) {
-      RandomSequence random(num_slots * 100 + max_steps);
-      RowCache cache(num_slots, max_steps);
-      std::vector<Row> slots(num_slots);
+      RandomSequence random(cache_rows * 100 + max_steps);
+      RowCache cache(cache_rows, max_steps);
+      std::vector<Row> entries(cache_rows);
       RowPlan plan;
       for (uint64_t step = 1; step <= 300; ++step) {
         std::set<uint64_t> distinct;
@@ -89,26 +89,26 @@ TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
         cache.Plan(keys, &plan);
         ASSERT_EQ(plan.step, step);
         ASSERT_EQ(plan.miss_of_row.size(), keys.size());
-        ASSERT_EQ(plan.slot_of_row.size(), keys.size());
+        ASSERT_EQ(plan.entry_of_row.size(), keys.size());
         std::set<uint32_t> used;
         uint64_t oldest = step;
         size_t num_missed = 0;
         for (size_t r = 0; r < keys.size(); ++r) {
-          const uint32_t slot = plan.slot_of_row[r];
-          if (slot != kNone) {
-            ASSERT_LT(slot, num_slots);
-            ASSERT_TRUE(used.insert(slot).second);
+          const uint32_t entry = plan.entry_of_row[r];
+          if (entry != kNone) {
+            ASSERT_LT(entry, cache_rows);
+            ASSERT_TRUE(used.insert(entry).second);
           }
           if (plan.miss_of_row[r] != kNone) {
             ASSERT_EQ(plan.miss_of_row[r], num_missed++);
             ASSERT_EQ(plan.missed_keys[plan.miss_of_row[r]], keys[r]);
-            if (slot != kNone) slots[slot] = {keys[r], step};
+            if (entry != kNone) entries[entry] = {keys[r], step};
             continue;
           }
-          ASSERT_NE(slot, kNone);
-          ASSERT_EQ(slots[slot].key, keys[r]);
-          ASSERT_LE(step - slots[slot].step, max_steps);
-          oldest = std::min(oldest, slots[slot].step);
+          ASSERT_NE(entry, kNone);
+          ASSERT_EQ(entries[entry].key, keys[r]);
+          ASSERT_LE(step - entries[entry].step, max_steps);
+          oldest = std::min(oldest, entries[entry].step);
         }
         ASSERT_EQ(num_missed, plan.missed_keys.size());
         ASSERT_EQ(plan.oldest_step, oldest);
