@@ -188,12 +188,12 @@ absl::Status Trainer::CreateTables() {
   // All workers have registered by now.
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                            job_->GetJobStatus());
-  // No more than there are threads: a slot that nobody uses grows old. As many
-  // as a quorum waits for: a push keeps its slot until it is answered.
+  // No more than there are threads: a dense copy that nobody uses grows old. As
+  // many as a quorum waits for: a push keeps its copy until it is answered.
   const uint32_t quorum_pushes =
       plan_.tables.back().dense().pushes_per_worker();
-  compute_slots_ = std::min(config_.thread_num(),
-                            std::max(ShareOfCores(status, job_->worker_index()),
+  num_dense_copies_ = std::min(
+      config_.thread_num(), std::max(ShareOfCores(status, job_->worker_index()),
                                      static_cast<int>(quorum_pushes)));
   if (job_->worker_index() == kFirstWorker &&
       !config_.tensorboard_dir().empty()) {
@@ -246,7 +246,7 @@ PassContext Trainer::ContextOf(const TrainingData& data,
   context.geo = geo_.get();
   context.data = data.data_options();
   context.files = data.files();
-  context.compute_slots = compute_slots_;
+  context.num_dense_copies = num_dense_copies_;
   return context;
 }
 

@@ -142,7 +142,7 @@ class Trainer {
   bool passed_over_files_ = false;
   bool passed_over_test_files_ = false;
   // See PassContext; known once the tables are created.
-  int compute_slots_ = 1;
+  int num_dense_copies_ = 1;
 };
 
 }  // namespace oarlock::worker

@@ -31,7 +31,7 @@
 #include "client/server_connections.h"
 #include "optim/rules.h"
 #include "worker/cut/cut_marker.h"
-#include "worker/dense/slot_pool.h"
+#include "worker/dense/dense_copy_pool.h"
 
 namespace oarlock_bench {
 namespace {
@@ -70,8 +70,8 @@ class LoadBench {
         gradients_(SomeGradients(kBatchKeys)),
         marker_(client, job, oarlock::worker::CutMarker::Numbering::kByCut,
                 clock),
-        pool_(MakeSlots(), kPermits) {
-    marker_.BeginPass(&pool_, [](oarlock::worker::DenseSlot*, uint64_t,
+        pool_(MakeDenseCopies(), kPermits) {
+    marker_.BeginPass(&pool_, [](oarlock::worker::DenseCopy*, uint64_t,
                                  oarlock::client::ParameterClient::Done done) {
       done(absl::OkStatus());
     });
@@ -113,15 +113,16 @@ class LoadBench {
   }
 
  private:
-  static std::vector<std::unique_ptr<oarlock::worker::DenseSlot>> MakeSlots() {
+  static std::vector<std::unique_ptr<oarlock::worker::DenseCopy>>
+  MakeDenseCopies() {
     auto rule = oarlock::optim::UpdateRule::Create(RowsConfig().optimizer());
     Require(rule.status());
-    std::vector<std::unique_ptr<oarlock::worker::DenseSlot>> slots;
+    std::vector<std::unique_ptr<oarlock::worker::DenseCopy>> copies;
     for (int i = 0; i < kLanes; ++i) {
-      slots.push_back(std::make_unique<oarlock::worker::DenseSlot>(
+      copies.push_back(std::make_unique<oarlock::worker::DenseCopy>(
           *rule, oarlock::client::DenseReplica(), 1));
     }
-    return slots;
+    return copies;
   }
 
   // Pushes rows until `next` says rows_.
@@ -138,7 +139,7 @@ class LoadBench {
       }
       auto slot = std::make_shared<Slot>(kBatchKeys);
       slot->keys.Build(keys, client_->partition_bits());
-      oarlock::worker::DenseSlot* const dense = pool_.Acquire();
+      oarlock::worker::DenseCopy* const dense = pool_.Acquire();
       Push(slot, *dense, nullptr);
       pool_.Release(dense);
     }
@@ -146,7 +147,7 @@ class LoadBench {
   }
 
   void Push(const std::shared_ptr<Slot>& slot,
-            const oarlock::worker::DenseSlot& dense, Times* times) {
+            const oarlock::worker::DenseCopy& dense, Times* times) {
     pool_.AcquirePermit(dense);
     oarlock::client::PushRequest push;
     push.cut = dense.cut();
@@ -182,7 +183,7 @@ class LoadBench {
                           });
       pulled.WaitForNotification();
       pulls->pulls.push_back(Now() - start);
-      oarlock::worker::DenseSlot* const dense = pool_.Acquire();
+      oarlock::worker::DenseCopy* const dense = pool_.Acquire();
       const double begin = ThreadCpu();
       while ((ThreadCpu() - begin) * kMicros < compute_us_) {
       }
@@ -230,7 +231,7 @@ class LoadBench {
   std::mt19937_64 random_{1};
   std::mutex mutex_;
   oarlock::worker::CutMarker marker_;
-  oarlock::worker::SlotPool pool_;
+  oarlock::worker::DenseCopyPool pool_;
 };
 
 int Run(int argc, char** argv) {

@@ -30,7 +30,7 @@
 #include "tests/client/blocking_calls.h"
 #include "tests/stress/job_member.h"
 #include "worker/cut/cut_marker.h"
-#include "worker/dense/slot_pool.h"
+#include "worker/dense/dense_copy_pool.h"
 
 namespace oarlock {
 namespace {
@@ -92,27 +92,27 @@ class CountingWorker {
                              member_.connections->clock());
     OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
                              optim::UpdateRule::Create(table_.optimizer()));
-    std::vector<std::unique_ptr<worker::DenseSlot>> slots;
-    slots.push_back(
-        std::make_unique<worker::DenseSlot>(rule, client::DenseReplica(), 1));
-    worker::SlotPool pool(std::move(slots), kPermits);
-    marker.BeginPass(&pool, [](worker::DenseSlot*, uint64_t,
+    std::vector<std::unique_ptr<worker::DenseCopy>> copies;
+    copies.push_back(
+        std::make_unique<worker::DenseCopy>(rule, client::DenseReplica(), 1));
+    worker::DenseCopyPool pool(std::move(copies), kPermits);
+    marker.BeginPass(&pool, [](worker::DenseCopy*, uint64_t,
                                client::ParameterClient::Done done) {
       done(absl::OkStatus());
     });
     while (!std::filesystem::exists(options_.stop_file) && status().ok()) {
-      worker::DenseSlot* const slot = pool.Acquire();
-      pool.AcquirePermit(*slot);
-      PushOnce(&marker, *slot, &pool);
-      pool.Release(slot);
+      worker::DenseCopy* const copy = pool.Acquire();
+      pool.AcquirePermit(*copy);
+      PushOnce(&marker, *copy, &pool);
+      pool.Release(copy);
     }
     pool.WaitForAllPermits();
     marker.EndPass(!status().ok());
     return status();
   }
 
-  void PushOnce(worker::CutMarker* marker, const worker::DenseSlot& slot,
-                worker::SlotPool* pool) {
+  void PushOnce(worker::CutMarker* marker, const worker::DenseCopy& copy,
+                worker::DenseCopyPool* pool) {
     std::vector<Key> keys;
     for (uint32_t i = 0; i < kKeysPerPush; ++i) {
       keys.push_back(KeyOf(random_() % kKeys));
@@ -124,7 +124,7 @@ class CountingWorker {
       ++sent_[static_cast<uint32_t>(key)];
     }
     client::PushRequest push;
-    push.cut = slot.cut();
+    push.cut = copy.cut();
     push.sparse.push_back({kTable, &batch->keys, batch->values.data()});
     push.examples.push_back({0, num_pushes_, num_pushes_ + 1});
     ++num_pushes_;

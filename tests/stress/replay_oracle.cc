@@ -47,7 +47,7 @@
 #include "tests/stress/oracle_lane.h"
 #include "tests/stress/oracle_tables.h"
 #include "worker/cut/cut_marker.h"
-#include "worker/dense/slot_pool.h"
+#include "worker/dense/dense_copy_pool.h"
 
 namespace oarlock {
 namespace {
@@ -129,15 +129,16 @@ class OracleWorker {
     none.mutable_sgd();
     OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
                              optim::UpdateRule::Create(none));
-    std::vector<std::unique_ptr<worker::DenseSlot>> slots;
+    std::vector<std::unique_ptr<worker::DenseCopy>> copies;
     for (uint32_t i = 0; i < kLanes; ++i) {
-      slots.push_back(
-          std::make_unique<worker::DenseSlot>(rule, client::DenseReplica(), 1));
+      copies.push_back(
+          std::make_unique<worker::DenseCopy>(rule, client::DenseReplica(), 1));
     }
-    slots_ = std::make_unique<worker::SlotPool>(std::move(slots), kLanes);
-    // Lanes push dense gradients themselves, slots hold none.
-    marker_->BeginPass(slots_.get(), [](worker::DenseSlot*, uint64_t,
-                                        client::ParameterClient::Done done) {
+    copies_ =
+        std::make_unique<worker::DenseCopyPool>(std::move(copies), kLanes);
+    // Lanes push dense gradients themselves, copies hold none.
+    marker_->BeginPass(copies_.get(), [](worker::DenseCopy*, uint64_t,
+                                         client::ParameterClient::Done done) {
       done(absl::OkStatus());
     });
     return absl::OkStatus();
@@ -148,25 +149,25 @@ class OracleWorker {
     client::PushRequest request = push->Request();
     absl::Notification done;
     absl::Status status;
-    worker::DenseSlot* const slot = slots_->Acquire();
-    slots_->AcquirePermit(*slot);
-    request.cut = slot->cut();
+    worker::DenseCopy* const copy = copies_->Acquire();
+    copies_->AcquirePermit(*copy);
+    request.cut = copy->cut();
     const uint64_t number = num_pushes_.fetch_add(1);
     request.examples.push_back({0, number, number + 1});
     request.dense_examples = request.examples;
     marker_->Push(absl::StrCat("train/", index_), request, nullptr, push,
                   [&](absl::Status result) {
-                    slots_->ReleasePermit();
+                    copies_->ReleasePermit();
                     status = std::move(result);
                     done.Notify();
                   });
-    slots_->Release(slot);
+    copies_->Release(copy);
     done.WaitForNotification();
     return status;
   }
 
   void EndPass(bool failed) {
-    slots_->WaitForAllPermits();
+    copies_->WaitForAllPermits();
     marker_->EndPass(failed);
   }
 
@@ -187,7 +188,7 @@ class OracleWorker {
   std::unique_ptr<client::ServerConnections> connections_;
   std::unique_ptr<client::GrpcJobClient> job_;
   std::unique_ptr<client::GrpcParameterClient> client_;
-  std::unique_ptr<worker::SlotPool> slots_;
+  std::unique_ptr<worker::DenseCopyPool> copies_;
   std::unique_ptr<worker::CutMarker> marker_;
   std::atomic<uint64_t> num_pushes_ = 0;
 };

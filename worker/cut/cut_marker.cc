@@ -123,51 +123,51 @@ void CutMarker::Send(uint64_t number, const client::PushRequest& push,
       });
 }
 
-void CutMarker::BeginPass(SlotPool* slots, Flush flush) {
+void CutMarker::BeginPass(DenseCopyPool* copies, Flush flush) {
   absl::MutexLock lock(&mutex_);
-  OARLOCK_CHECK(slots_ == nullptr);
+  OARLOCK_CHECK(copies_ == nullptr);
   // Nobody else has them yet.
-  std::vector<DenseSlot*> all;
-  for (size_t i = 0; i < slots->num_slots(); ++i) {
-    all.push_back(slots->Acquire());
+  std::vector<DenseCopy*> all;
+  for (size_t i = 0; i < copies->num_copies(); ++i) {
+    all.push_back(copies->Acquire());
     all.back()->set_cut(cut_);
   }
-  for (DenseSlot* slot : all) slots->Release(slot);
-  slots_ = slots;
+  for (DenseCopy* copy : all) copies->Release(copy);
+  copies_ = copies;
   flush_ = std::move(flush);
 }
 
 void CutMarker::EndPass(bool failed) {
-  SlotPool* slots;
+  DenseCopyPool* copies;
   Flush flush;
   {
     absl::MutexLock lock(&mutex_);
-    OARLOCK_CHECK(slots_ != nullptr);
+    OARLOCK_CHECK(copies_ != nullptr);
     mutex_.Await(absl::Condition(
-        +[](bool* in_use) { return !*in_use; }, &slots_in_use_));
-    slots_in_use_ = true;
-    slots = slots_;
+        +[](bool* in_use) { return !*in_use; }, &copies_in_use_));
+    copies_in_use_ = true;
+    copies = copies_;
     flush = flush_;
   }
   bool dropped = false;
-  absl::BlockingCounter flushing(static_cast<int>(slots->num_slots()));
-  for (size_t i = 0; i < slots->num_slots(); ++i) {
+  absl::BlockingCounter flushing(static_cast<int>(copies->num_copies()));
+  for (size_t i = 0; i < copies->num_copies(); ++i) {
     // Not given back: no lane wants it any more.
-    DenseSlot* const slot = slots->Acquire();
+    DenseCopy* const copy = copies->Acquire();
     if (failed) {
-      dropped = dropped || slot->HasGradients();
+      dropped = dropped || copy->HasGradients();
       flushing.DecrementCount();
       continue;
     }
-    flush(slot, slot->cut(),
+    flush(copy, copy->cut(),
           [&flushing](const absl::Status&) { flushing.DecrementCount(); });
   }
   flushing.Wait();
   absl::MutexLock lock(&mutex_);
   failed_ = failed_ || dropped;
-  slots_ = nullptr;
+  copies_ = nullptr;
   flush_ = nullptr;
-  slots_in_use_ = false;
+  copies_in_use_ = false;
 }
 
 void CutMarker::JoinedRounds(uint64_t complete) {
@@ -182,7 +182,7 @@ void CutMarker::LeftRounds() {
 }
 
 bool CutMarker::MustMark() const {
-  if (failed_ || slots_in_use_ || newest_ <= cut_) return false;
+  if (failed_ || copies_in_use_ || newest_ <= cut_) return false;
   return numbering_ == Numbering::kByCut || !in_rounds_ ||
          last_round_ >= newest_round_;
 }
@@ -209,9 +209,9 @@ void CutMarker::Run() {
       cut = cut_ = newest_;
       cut_round_ = newest_round_;
       marking_ = true;
-      slots_in_use_ = slots_ != nullptr;
+      copies_in_use_ = copies_ != nullptr;
     }
-    RaiseSlots(cut);
+    AdvanceCopies(cut);
     uint64_t limit;
     {
       absl::MutexLock lock(&mutex_);
@@ -236,28 +236,29 @@ void CutMarker::Run() {
   }
 }
 
-void CutMarker::RaiseSlots(uint64_t cut) {
-  SlotPool* slots;
+void CutMarker::AdvanceCopies(uint64_t cut) {
+  DenseCopyPool* copies;
   Flush flush;
   {
     absl::MutexLock lock(&mutex_);
-    if (!slots_in_use_) return;
-    slots = slots_;
+    if (!copies_in_use_) return;
+    copies = copies_;
     flush = flush_;
   }
-  slots->BeginRaise(cut);
-  absl::BlockingCounter raising(static_cast<int>(slots->num_slots()));
-  for (size_t i = 0; i < slots->num_slots(); ++i) {
-    DenseSlot* const slot = slots->AcquireToRaise();
-    flush(slot, slot->cut(), [cut, slot, slots, &raising](const absl::Status&) {
-      slot->set_cut(cut);
-      slots->Release(slot);
-      raising.DecrementCount();
-    });
+  copies->BeginAdvance(cut);
+  absl::BlockingCounter advancing(static_cast<int>(copies->num_copies()));
+  for (size_t i = 0; i < copies->num_copies(); ++i) {
+    DenseCopy* const copy = copies->AcquireToAdvance();
+    flush(copy, copy->cut(),
+          [cut, copy, copies, &advancing](const absl::Status&) {
+            copy->set_cut(cut);
+            copies->Release(copy);
+            advancing.DecrementCount();
+          });
   }
-  raising.Wait();
+  advancing.Wait();
   absl::MutexLock lock(&mutex_);
-  slots_in_use_ = false;
+  copies_in_use_ = false;
 }
 
 CutMarker::Trained CutMarker::TakeTrained(uint64_t limit) {
@@ -318,7 +319,7 @@ absl::Status CutMarker::ReportRest() {
   uint64_t cut;
   {
     absl::MutexLock lock(&mutex_);
-    OARLOCK_CHECK(slots_ == nullptr);
+    OARLOCK_CHECK(copies_ == nullptr);
     const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return failed_ || (!marking_ && !MustMark());
     };

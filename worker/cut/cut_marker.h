@@ -20,18 +20,18 @@
 #include "client/job_client.h"
 #include "client/parameter_client.h"
 #include "data/order/example_intervals.h"
-#include "worker/dense/dense_slot.h"
-#include "worker/dense/slot_pool.h"
+#include "worker/dense/dense_copy.h"
+#include "worker/dense/dense_copy_pool.h"
 
 namespace oarlock::worker {
 
 // Thread-safe. Does nothing but push in a job that takes no cuts. In others a
 // thread of its own marks, as soon as the clients tell of a newer cut.
 //
-// Async: the slots of the pass under way are raised to the cut, one after the
-// other, each between two steps; the dense gradients that a slot has summed are
-// pushed before, under its old number. The mark is made when all pushes with
-// older numbers are answered. Without a pass it is made at once.
+// Async: the dense copies of the pass under way are advanced to the cut, one
+// after the other, each between two steps; the dense gradients that a copy has
+// summed are pushed before, under its old number. The mark is made when all
+// pushes with older numbers are answered. Without a pass it is made at once.
 // Sync: the mark tells the examples of the rounds up to the one that ends the
 // cut, when this worker's part of that round is answered or it takes no part in
 // rounds. Training waits for nothing.
@@ -43,7 +43,7 @@ namespace oarlock::worker {
 // 2. A mark is made only if all pushes before its cut were applied: after a
 //    push that failed, or dense gradients that were dropped, there is none any
 //    more.
-// 3. One thread at a time works on the slots of a pass: the marker's, or the
+// 3. One thread at a time works on the copies of a pass: the marker's, or the
 //    one in EndPass.
 class CutMarker {
  public:
@@ -52,9 +52,9 @@ class CutMarker {
     kByRound,  // sync
   };
 
-  // Pushes the summed gradients of a slot, if it has any, under `cut`; calls
-  // its `done` once. Returns without waiting.
-  using Flush = std::function<void(DenseSlot* slot, uint64_t cut,
+  // Pushes the summed gradients of a dense copy, if it has any, under `cut`;
+  // calls its `done` once. Returns without waiting.
+  using Flush = std::function<void(DenseCopy* copy, uint64_t cut,
                                    client::ParameterClient::Done done)>;
 
   // Begins with job->first_cut() and observes both clients, which outlive this,
@@ -82,10 +82,10 @@ class CutMarker {
                           std::shared_ptr<const void> memory,
                           client::ParameterClient::Done done);
 
-  // Async: a pass begins; its slots get the current number. `flush` may be
+  // Async: a pass begins; its copies get the current number. `flush` may be
   // called, from another thread, until EndPass returns.
-  void BeginPass(SlotPool* slots, Flush flush);
-  // The lanes are done. Flushes the slots, or with `failed` drops what they
+  void BeginPass(DenseCopyPool* copies, Flush flush);
+  // The lanes are done. Flushes the copies, or with `failed` drops what they
   // hold.
   void EndPass(bool failed);
 
@@ -119,8 +119,8 @@ class CutMarker {
   void Run();
   // A newer cut is known and can be worked on.
   bool MustMark() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Flushes all slots and raises them to `cut`.
-  void RaiseSlots(uint64_t cut);
+  // Flushes all copies and advances them to `cut`.
+  void AdvanceCopies(uint64_t cut);
   // Pushes that are before the mark under way: those with numbers below
   // this.
   uint64_t Limit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -155,10 +155,10 @@ class CutMarker {
   std::map<uint64_t, Trained> trained_ ABSL_GUARDED_BY(mutex_);
 
   // Of the pass under way; null: none.
-  SlotPool* slots_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  DenseCopyPool* copies_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Flush flush_ ABSL_GUARDED_BY(mutex_);
-  // Whose thread works on the slots (invariant 3).
-  bool slots_in_use_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whose thread works on the copies (invariant 3).
+  bool copies_in_use_ ABSL_GUARDED_BY(mutex_) = false;
 
   bool in_rounds_ ABSL_GUARDED_BY(mutex_) = false;
   // The last round that this worker has no more to do with.

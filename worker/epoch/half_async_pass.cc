@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "worker/cut/cut_marker.h"
-#include "worker/dense/slot_pool.h"
+#include "worker/dense/dense_copy_pool.h"
+#include "worker/epoch/dense_copies.h"
 #include "worker/epoch/merged_step.h"
-#include "worker/epoch/pass_slots.h"
 #include "worker/epoch/step_lane.h"
 #include "worker/step/staleness.h"
 
@@ -34,11 +34,12 @@ struct PushMemory {
 
 class HalfAsyncPass {
  public:
-  // `slots` is one.
+  // `copies` is one.
   HalfAsyncPass(const PassContext* context,
-                std::vector<std::unique_ptr<DenseSlot>> slots)
+                std::vector<std::unique_ptr<DenseCopy>> copies)
       : context_(context),
-        slots_(std::move(slots), context->config->max_unacknowledged_pushes()) {
+        copies_(std::move(copies),
+                context->config->max_unacknowledged_pushes()) {
     for (size_t i = 0; i < context->work.size(); ++i) {
       lanes_.push_back(std::make_unique<StepLane>(
           context, i, /*pull_ahead=*/true, &bad_lines_));
@@ -47,18 +48,19 @@ class HalfAsyncPass {
   }
 
   absl::Status Run() {
-    context_->cuts->BeginPass(&slots_, [this](
-                                           DenseSlot* slot, uint64_t cut,
-                                           client::ParameterClient::Done done) {
-      FlushSlot(*context_, slot, cut,
-                [this, done = std::move(done)](absl::Status status) mutable {
-                  if (!status.ok()) Fail(status);
-                  done(std::move(status));
-                });
-    });
+    context_->cuts->BeginPass(
+        &copies_, [this](DenseCopy* copy, uint64_t cut,
+                         client::ParameterClient::Done done) {
+          FlushDenseCopy(
+              *context_, copy, cut,
+              [this, done = std::move(done)](absl::Status status) mutable {
+                if (!status.ok()) Fail(status);
+                done(std::move(status));
+              });
+        });
     while (status().ok() && Step()) {
     }
-    slots_.WaitForAllPermits();
+    copies_.WaitForAllPermits();
     context_->progress->AddBadLines(context_->phase, bad_lines_.count());
     // A job that is being ended still gets what was computed.
     const absl::Status failure = own_status();
@@ -85,24 +87,24 @@ class HalfAsyncPass {
   // One step of all lanes; false when there is nothing left, or after a
   // failure.
   bool Step() {
-    DenseSlot* const slot = slots_.Acquire();
-    const absl::Status computed = Compute(*slot);
+    DenseCopy* const copy = copies_.Acquire();
+    const absl::Status computed = Compute(*copy);
     bool any = false;
     for (const auto& step : steps_) any = any || step != nullptr;
     if (!computed.ok()) {
       Fail(computed);
     } else if (any) {
-      Push(slot);
+      Push(copy);
     }
-    slots_.Release(slot);
+    copies_.Release(copy);
     return computed.ok() && any;
   }
 
   // Every lane computes its next batch; null where there is none.
-  absl::Status Compute(const DenseSlot& slot) {
+  absl::Status Compute(const DenseCopy& copy) {
     steps_.assign(lanes_.size(), nullptr);
     for (size_t i = 0; i < lanes_.size(); ++i) {
-      if (has_data_[i]) lanes_[i]->Start(slot.values());
+      if (has_data_[i]) lanes_[i]->Start(copy.values());
     }
     absl::Status failure;
     for (size_t i = 0; i < lanes_.size(); ++i) {
@@ -115,18 +117,18 @@ class HalfAsyncPass {
   }
 
   // Merges the lanes' gradients; their batches go back at once.
-  client::PushRequest Merge(DenseSlot* slot, PushMemory* memory) {
+  client::PushRequest Merge(DenseCopy* copy, PushMemory* memory) {
     client::PushRequest push;
     push.epoch = context_->phase.epoch;
-    push.cut = slot->cut();
+    push.cut = copy->cut();
     memory->rows.Merge(steps_, &push);
     // Asked for before gradients(), which it describes.
-    const bool add = slot->add_gradients();
+    const bool add = copy->add_gradients();
     SumParameterGradients(
         lanes_, steps_, add,
-        absl::MakeSpan(slot->gradients(),
+        absl::MakeSpan(copy->gradients(),
                        context_->model->spec().num_parameters));
-    slot->StepDone(push.examples);
+    copy->StepDone(push.examples);
     memory->pulled_versions.clear();
     for (size_t i = 0; i < lanes_.size(); ++i) {
       if (steps_[i] == nullptr) continue;
@@ -138,23 +140,23 @@ class HalfAsyncPass {
 
   // As a lane of an asynchronous pass does (pipelined_pass.cc): waits for the
   // response only if it brings the parameters of the next step.
-  void Push(DenseSlot* slot) {
+  void Push(DenseCopy* copy) {
     const absl::Time waiting = context_->clock().Now();
-    slots_.AcquirePermit(*slot);
+    copies_.AcquirePermit(*copy);
     const absl::Time start = context_->clock().Now();
     AddTime(Stage::kWaitPush, start - waiting);
     const std::shared_ptr<PushMemory> memory = SpareMemory();
-    client::PushRequest push = Merge(slot, memory.get());
+    client::PushRequest push = Merge(copy, memory.get());
     const bool has_dense = context_->dense_table != TableId(0);
     if (!has_dense) push.dense_examples = push.examples;
-    if (!slot->ExchangeIsDue() || !has_dense) {
+    if (!copy->ExchangeIsDue() || !has_dense) {
       context_->cuts->Push(context_->work_name, push, &memory->pushed_versions,
                            memory, [this, memory, start](absl::Status status) {
                              OnPushed(*memory, start, status);
                            });
       return;
     }
-    DenseSlot::Exchange exchange = slot->TakeExchange(context_->dense_table);
+    DenseCopy::Exchange exchange = copy->TakeExchange(context_->dense_table);
     push.dense.push_back(exchange.gradients);
     push.dense_examples = std::move(exchange.examples);
     const auto both = std::make_shared<
@@ -167,7 +169,7 @@ class HalfAsyncPass {
         });
     AddTime(Stage::kWaitPush, context_->clock().Now() - start);
     if (status.ok()) {
-      context_->progress->AddDenseStaleness(context_->phase, slot->staleness());
+      context_->progress->AddDenseStaleness(context_->phase, copy->staleness());
     }
     OnPushed(*memory, start, status);
   }
@@ -183,7 +185,7 @@ class HalfAsyncPass {
             context_->phase, Staleness(pulled, memory.pushed_versions));
       }
     }
-    slots_.ReleasePermit();
+    copies_.ReleasePermit();
   }
 
   void AddTime(Stage stage, absl::Duration time) {
@@ -199,7 +201,7 @@ class HalfAsyncPass {
   }
 
   const PassContext* const context_;
-  SlotPool slots_;
+  DenseCopyPool copies_;
   data::BadLines bad_lines_;
   std::vector<std::unique_ptr<StepLane>> lanes_;
   // By lane: whether it may have a next batch.
@@ -217,11 +219,11 @@ class HalfAsyncPass {
 
 absl::Status RunHalfAsyncPass(const PassContext& context) {
   OARLOCK_ASSIGN_OR_RETURN(
-      std::vector<std::unique_ptr<DenseSlot>> slots,
-      MakeSlots(context, /*num_slots=*/1,
-                int64_t{context.config->batch_size()} *
-                    static_cast<int64_t>(context.work.size())));
-  return HalfAsyncPass(&context, std::move(slots)).Run();
+      std::vector<std::unique_ptr<DenseCopy>> copies,
+      MakeDenseCopies(context, /*num_copies=*/1,
+                      int64_t{context.config->batch_size()} *
+                          static_cast<int64_t>(context.work.size())));
+  return HalfAsyncPass(&context, std::move(copies)).Run();
 }
 
 }  // namespace oarlock::worker

@@ -14,7 +14,7 @@ namespace oarlock::worker {
 // summed in the order of the lanes and sent as one push, which covers the
 // examples of all of them. A lane without data is no longer waited for. Dense
 // parameters move every `dense_interval_steps` such steps
-// (worker/dense/dense_slot.h).
+// (worker/dense/dense_copy.h).
 //
 // Returns when every push is answered; the first failure ends the pass. With
 // one lane every push is that of RunAsyncPass, bit for bit, if dense parameters

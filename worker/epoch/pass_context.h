@@ -64,10 +64,11 @@ struct PassContext {
   // Which step a lane may begin; null: any.
   StepGate* gate = nullptr;
 
-  // Lanes that may compute at a time: this worker's share of the cores, but at
-  // most its threads and at least as many as a quorum waits for. More lanes
-  // than that read and exchange ahead instead of computing on older parameters.
-  int compute_slots = 1;
+  // Lanes that may compute at a time, each with a dense copy: this worker's
+  // share of the cores, but at most its threads and at least as many as a
+  // quorum waits for. More lanes than that read and exchange ahead instead of
+  // computing on older parameters.
+  int num_dense_copies = 1;
 
   // Measures stages, and pauses.
   const Clock& clock() const { return *clocks.monotonic; }

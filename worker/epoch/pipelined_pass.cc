@@ -13,10 +13,10 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "worker/cut/cut_marker.h"
-#include "worker/dense/dense_slot.h"
-#include "worker/dense/slot_pool.h"
+#include "worker/dense/dense_copy.h"
+#include "worker/dense/dense_copy_pool.h"
 #include "worker/epoch/batch_feeder.h"
-#include "worker/epoch/pass_slots.h"
+#include "worker/epoch/dense_copies.h"
 #include "worker/epoch/step_log.h"
 #include "worker/step/staleness.h"
 
@@ -26,12 +26,12 @@ namespace {
 // What the lanes of a pass share. Thread-safe.
 class PassState {
  public:
-  // `slots`: what lanes compute with, one at a time each.
+  // `copies`: what lanes compute with, one at a time each.
   PassState(const PassContext* context,
-            std::vector<std::unique_ptr<DenseSlot>> slots)
+            std::vector<std::unique_ptr<DenseCopy>> copies)
       : context_(context),
-        slots_(std::move(slots), context->config->max_unacknowledged_pushes()) {
-  }
+        copies_(std::move(copies),
+                context->config->max_unacknowledged_pushes()) {}
 
   // The first failure ends the pass.
   void Fail(const absl::Status& status) {
@@ -52,12 +52,12 @@ class PassState {
   }
 
   const PassContext& context() const { return *context_; }
-  SlotPool& slots() { return slots_; }
+  DenseCopyPool& copies() { return copies_; }
   data::BadLines* bad_lines() { return &bad_lines_; }
 
  private:
   const PassContext* const context_;
-  SlotPool slots_;
+  DenseCopyPool copies_;
   data::BadLines bad_lines_;
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
@@ -95,35 +95,35 @@ class Lane {
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
                                  context_.clock().Now() - start);
       const absl::Time turn = context_.clock().Now();
-      DenseSlot* const slot = pass_->slots().Acquire();
+      DenseCopy* const copy = pass_->copies().Acquire();
       AddWait(turn);
-      if (absl::Status computed = Compute(*step, slot); !computed.ok()) {
+      if (absl::Status computed = Compute(*step, copy); !computed.ok()) {
         // Whoever has it next, a lane or the cut marker, pushes none of it.
-        slot->StepFailed();
-        pass_->slots().Release(slot);
+        copy->StepFailed();
+        pass_->copies().Release(copy);
         return computed;
       }
       if (trains_) {
-        Push(std::move(step), slot);
+        Push(std::move(step), copy);
       } else {
         feeder_.Recycle(std::move(step));
       }
-      pass_->slots().Release(slot);
+      pass_->copies().Release(copy);
     }
     return absl::OkStatus();
   }
 
-  absl::Status Compute(StepBuffer& step, DenseSlot* slot) {
+  absl::Status Compute(StepBuffer& step, DenseCopy* copy) {
     const absl::Time start = context_.clock().Now();
     nn::StepInput input =
-        step.ModelInput(slot->values(), context_.GradientScale());
+        step.ModelInput(copy->values(), context_.GradientScale());
     nn::StepOutput output;
     if (trains_) {
-      output = step.ModelOutput(slot->gradients());
-      input.accumulate_parameter_gradients = slot->add_gradients();
+      output = step.ModelOutput(copy->gradients());
+      input.accumulate_parameter_gradients = copy->add_gradients();
       executor_->Step(input, &output);
       OARLOCK_RETURN_IF_ERROR(CheckLoss(context_, output.loss_sum));
-      slot->StepDone(step.batch.ranges);
+      copy->StepDone(step.batch.ranges);
     } else {
       executor_->Predict(input, &output);
     }
@@ -135,19 +135,19 @@ class Lane {
     return absl::OkStatus();
   }
 
-  // Sends the step's row gradients and, when it is due, makes the slot's
-  // exchange; waits for that: whoever computed with the slot meanwhile would
+  // Sends the step's row gradients and, when it is due, makes the copy's
+  // exchange; waits for that: whoever computed with the copy meanwhile would
   // repeat what the others did, which costs most at the beginning, when
   // adagrad's steps are large.
-  void Push(std::shared_ptr<StepBuffer> step, DenseSlot* slot) {
+  void Push(std::shared_ptr<StepBuffer> step, DenseCopy* copy) {
     const absl::Time waiting = context_.clock().Now();
-    pass_->slots().AcquirePermit(*slot);
+    pass_->copies().AcquirePermit(*copy);
     const absl::Time start = context_.clock().Now();
     context_.progress->AddTime(context_.phase, Stage::kWaitPush,
                                start - waiting);
     client::PushRequest push;
     push.epoch = context_.phase.epoch;
-    push.cut = slot->cut();
+    push.cut = copy->cut();
     push.examples = step->batch.ranges;
     step->AddGradientsTo(&push, context_.sparse_tables,
                          context_.PushesStatistics());
@@ -158,7 +158,7 @@ class Lane {
     client::TableVersions* const versions = &step->pushed_versions;
     const bool has_dense = context_.dense_table != TableId(0);
     if (!has_dense) push.dense_examples = push.examples;
-    if (!slot->ExchangeIsDue() || !has_dense) {
+    if (!copy->ExchangeIsDue() || !has_dense) {
       const std::shared_ptr<const void> memory = step;
       context_.cuts->Push(
           context_.work_name, push, versions, memory,
@@ -167,7 +167,7 @@ class Lane {
           });
       return;
     }
-    DenseSlot::Exchange exchange = slot->TakeExchange(context_.dense_table);
+    DenseCopy::Exchange exchange = copy->TakeExchange(context_.dense_table);
     push.dense.push_back(exchange.gradients);
     push.dense_examples = std::move(exchange.examples);
     auto memory = std::make_shared<
@@ -182,7 +182,7 @@ class Lane {
         });
     AddWait(sent);
     if (status.ok()) {
-      context_.progress->AddDenseStaleness(context_.phase, slot->staleness());
+      context_.progress->AddDenseStaleness(context_.phase, copy->staleness());
     }
     OnPushed(std::move(step), start, status);
   }
@@ -202,7 +202,7 @@ class Lane {
           Staleness(step->inputs[0].pulled_versions, step->pushed_versions));
     }
     feeder_.Recycle(std::move(step));
-    pass_->slots().ReleasePermit();
+    pass_->copies().ReleasePermit();
     absl::MutexLock lock(&mutex_);
     --pushes_under_way_;
   }
@@ -230,16 +230,16 @@ class Lane {
 };
 
 absl::Status RunLanes(const PassContext& context, bool trains) {
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::vector<std::unique_ptr<DenseSlot>> slots,
-      MakeSlots(context, context.compute_slots, context.config->batch_size()));
-  PassState pass(&context, std::move(slots));
+  OARLOCK_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DenseCopy>> copies,
+                           MakeDenseCopies(context, context.num_dense_copies,
+                                           context.config->batch_size()));
+  PassState pass(&context, std::move(copies));
   if (trains) {
     context.cuts->BeginPass(
-        &pass.slots(), [&pass](DenseSlot* slot, uint64_t cut,
-                               client::ParameterClient::Done done) {
-          FlushSlot(
-              pass.context(), slot, cut,
+        &pass.copies(), [&pass](DenseCopy* copy, uint64_t cut,
+                                client::ParameterClient::Done done) {
+          FlushDenseCopy(
+              pass.context(), copy, cut,
               [&pass, done = std::move(done)](absl::Status status) mutable {
                 if (!status.ok()) pass.Fail(status);
                 done(std::move(status));
@@ -255,7 +255,7 @@ absl::Status RunLanes(const PassContext& context, bool trains) {
     threads.emplace_back([&lane] { lane->Run(); });
   }
   for (std::thread& thread : threads) thread.join();
-  pass.slots().WaitForAllPermits();
+  pass.copies().WaitForAllPermits();
   context.progress->AddBadLines(context.phase, pass.bad_lines()->count());
   if (trains) {
     // A job that is being ended still gets what was computed.

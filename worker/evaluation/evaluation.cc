@@ -223,7 +223,7 @@ PeriodicEvaluation::PeriodicEvaluation(const PassContext& context,
       dense_(context.parameters, context.dense_table) {
   context_.dense = &dense_;
   context_.cuts = nullptr;
-  context_.compute_slots = 1;
+  context_.num_dense_copies = 1;
   thread_ = std::thread([this] { Run(); });
 }
 

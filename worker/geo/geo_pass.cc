@@ -13,8 +13,8 @@
 #include "base/status_macros.h"
 #include "data/order/example_intervals.h"
 #include "worker/cut/cut_marker.h"
-#include "worker/dense/dense_slot.h"
-#include "worker/dense/slot_pool.h"
+#include "worker/dense/dense_copy.h"
+#include "worker/dense/dense_copy_pool.h"
 #include "worker/epoch/batch_feeder.h"
 #include "worker/epoch/step_log.h"
 #include "worker/geo/geo_replica.h"
@@ -104,15 +104,15 @@ class GeoLane {
   std::thread thread_;
 };
 
-// A pool of one slot that holds nothing: its number is the cut that the next
-// exchange belongs after. Holding the slot keeps the marker from raising it, so
-// that every push is on the side of the cut that it says; there is never
+// A pool of one dense copy that holds nothing: its number is the cut that the
+// next exchange belongs after. Holding the copy keeps the marker from advancing
+// it, so that every push is on the side of the cut that it says; there is never
 // anything to flush, since what was not pushed belongs to no cut.
-std::unique_ptr<SlotPool> NewCutPool(const optim::UpdateRule& rule) {
-  std::vector<std::unique_ptr<DenseSlot>> slots;
-  slots.push_back(std::make_unique<DenseSlot>(rule, client::DenseReplica(),
-                                              /*interval_steps=*/1));
-  return std::make_unique<SlotPool>(std::move(slots), /*num_permits=*/1);
+std::unique_ptr<DenseCopyPool> NewCutPool(const optim::UpdateRule& rule) {
+  std::vector<std::unique_ptr<DenseCopy>> copies;
+  copies.push_back(std::make_unique<DenseCopy>(rule, client::DenseReplica(),
+                                               /*interval_steps=*/1));
+  return std::make_unique<DenseCopyPool>(std::move(copies), /*num_permits=*/1);
 }
 
 class GeoPass {
@@ -132,10 +132,10 @@ class GeoPass {
     OARLOCK_ASSIGN_OR_RETURN(
         const optim::UpdateRule rule,
         optim::UpdateRule::Create(context_->dense_optimizer));
-    const std::unique_ptr<SlotPool> pool = NewCutPool(rule);
+    const std::unique_ptr<DenseCopyPool> pool = NewCutPool(rule);
     context_->cuts->BeginPass(
         pool.get(),
-        [](DenseSlot*, uint64_t, client::ParameterClient::Done done) {
+        [](DenseCopy*, uint64_t, client::ParameterClient::Done done) {
           done(absl::OkStatus());
         });
     const absl::Status status = Train(pool.get());
@@ -146,7 +146,7 @@ class GeoPass {
   }
 
  private:
-  absl::Status Train(SlotPool* pool) {
+  absl::Status Train(DenseCopyPool* pool) {
     for (bool more = true; more;) {
       OARLOCK_RETURN_IF_ERROR(TrainInterval(&more));
       if (trained_.empty()) continue;
@@ -246,7 +246,7 @@ class GeoPass {
     steps_.clear();
   }
 
-  absl::Status Exchange(SlotPool* pool) {
+  absl::Status Exchange(DenseCopyPool* pool) {
     const absl::Time start = context_->clock().Now();
     client::PushRequest push;
     push.epoch = context_->phase.epoch;
@@ -255,14 +255,14 @@ class GeoPass {
     const std::shared_ptr<const void> memory = context_->geo->TakeChanges(
         /*rows=*/true, /*dense=*/true, context_->PushesStatistics(), &push);
     client::TableVersions versions;
-    DenseSlot* const slot = pool->Acquire();
-    push.cut = slot->cut();
+    DenseCopy* const copy = pool->Acquire();
+    push.cut = copy->cut();
     const absl::Status status =
         CallAndWait([&](client::ParameterClient::Done done) {
           context_->cuts->Push(context_->work_name, push, &versions, memory,
                                std::move(done));
         });
-    pool->Release(slot);
+    pool->Release(copy);
     OARLOCK_RETURN_IF_ERROR(status);
     context_->geo->Pushed();
     const absl::Duration time = context_->clock().Now() - start;

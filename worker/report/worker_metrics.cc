@@ -46,7 +46,7 @@ constexpr Metric kDenseStaleness = {
     MetricKind::kHistogram, "oarlock_worker_dense_staleness_pushes", "pushes",
     "phase",
     "Pushes of others that the dense table applied between two exchanges of a "
-    "compute slot."};
+    "dense copy."};
 constexpr Metric kStalenessQuantile = {
     MetricKind::kGauge, "oarlock_worker_staleness_quantile_pushes", "pushes",
     "phase, of, quantile",

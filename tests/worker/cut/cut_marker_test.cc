@@ -52,8 +52,8 @@ class CutMarkerTest : public ::testing::Test {
   std::unique_ptr<CutMarker> marker_;
 };
 
-// Slots, permits, intervals and lanes of all kinds; fewer permits than slots
-// are what raised slots can use up.
+// Copies, permits, intervals and lanes of all kinds; fewer permits than copies
+// are what advanced copies can use up.
 TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -62,10 +62,10 @@ TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
     // The marker may come to its turn late on a busy machine.
     for (int pass = 0; pass < 2 || oracle_->num_marks() < 3; ++pass) {
       ASSERT_LT(pass, 1000) << "no marks are made";
-      const int slots = static_cast<int>(1 + random.Below(4));
-      Pass run(marker_.get(), slots, static_cast<int>(1 + random.Below(4)),
+      const int copies = static_cast<int>(1 + random.Below(4));
+      Pass run(marker_.get(), copies, static_cast<int>(1 + random.Below(4)),
                static_cast<uint32_t>(1 + random.Below(5)));
-      run.Run(slots + static_cast<int>(random.Below(2)), 150);
+      run.Run(copies + static_cast<int>(random.Below(2)), 150);
       run.End();
     }
     CutNow();
@@ -113,7 +113,7 @@ TEST_F(CutMarkerTest, MarksAtOnceWithoutAPass) {
   EXPECT_EQ(oracle_->num_told(), 10u);
 }
 
-TEST_F(CutMarkerTest, SlotsOfALaterPassBeginWithTheCut) {
+TEST_F(CutMarkerTest, CopiesOfALaterPassBeginWithTheCut) {
   Start(0);
   CutNow();
   Pass pass(marker_.get(), 1, 1, 1);

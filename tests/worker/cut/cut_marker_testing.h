@@ -164,31 +164,32 @@ class Servers : public client::ParameterClient {
 };
 
 // With one parameter and a plain rule.
-inline std::vector<std::unique_ptr<DenseSlot>> MakeSlots(int count,
-                                                         uint32_t interval) {
+inline std::vector<std::unique_ptr<DenseCopy>> MakeDenseCopies(
+    int count, uint32_t interval) {
   v1::OptimizerConfig config;
   config.set_learning_rate(.1f);
   config.mutable_sgd();
   client::DenseReplica replica;
   replica.values = {0};
   replica.block_versions = {1};
-  std::vector<std::unique_ptr<DenseSlot>> slots;
+  std::vector<std::unique_ptr<DenseCopy>> copies;
   for (int i = 0; i < count; ++i) {
-    slots.push_back(std::make_unique<DenseSlot>(
+    copies.push_back(std::make_unique<DenseCopy>(
         *optim::UpdateRule::Create(config), replica, interval));
   }
-  return slots;
+  return copies;
 }
 
 // As a pass does it: lanes that compute one example a step.
 class Pass {
  public:
-  Pass(CutMarker* marker, int num_slots, int num_permits, uint32_t interval)
-      : marker_(marker), pool_(MakeSlots(num_slots, interval), num_permits) {
-    marker->BeginPass(&pool_, [this](DenseSlot* slot, uint64_t cut,
+  Pass(CutMarker* marker, int num_copies, int num_permits, uint32_t interval)
+      : marker_(marker),
+        pool_(MakeDenseCopies(num_copies, interval), num_permits) {
+    marker->BeginPass(&pool_, [this](DenseCopy* copy, uint64_t cut,
                                      client::ParameterClient::Done done) {
-      if (!slot->HasGradients()) return done(absl::OkStatus());
-      const DenseSlot::Exchange exchange = slot->TakeExchange(kDenseTable);
+      if (!copy->HasGradients()) return done(absl::OkStatus());
+      const DenseCopy::Exchange exchange = copy->TakeExchange(kDenseTable);
       client::PushRequest push;
       push.cut = cut;
       push.dense.push_back(exchange.gradients);
@@ -209,19 +210,19 @@ class Pass {
   }
 
   void Step() {
-    DenseSlot* const slot = pool_.Acquire();
-    slot->gradients()[0] = 1;
+    DenseCopy* const copy = pool_.Acquire();
+    copy->gradients()[0] = 1;
     const uint64_t example = next_example_++;
-    slot->StepDone({{{0, example, example + 1}}});
-    pool_.AcquirePermit(*slot);
+    copy->StepDone({{{0, example, example + 1}}});
+    pool_.AcquirePermit(*copy);
     client::PushRequest push;
-    push.cut = slot->cut();
+    push.cut = copy->cut();
     push.examples.push_back({0, example, example + 1});
-    if (!slot->ExchangeIsDue()) {
+    if (!copy->ExchangeIsDue()) {
       marker_->Push(kWork, push, nullptr, nullptr,
                     [this](const absl::Status&) { pool_.ReleasePermit(); });
     } else {
-      const DenseSlot::Exchange exchange = slot->TakeExchange(kDenseTable);
+      const DenseCopy::Exchange exchange = copy->TakeExchange(kDenseTable);
       push.dense.push_back(exchange.gradients);
       push.dense_examples = exchange.examples;
       CallAndWait([&](client::ParameterClient::Done done) {
@@ -229,7 +230,7 @@ class Pass {
       }).IgnoreError();
       pool_.ReleasePermit();
     }
-    pool_.Release(slot);
+    pool_.Release(copy);
   }
 
   void End(bool failed = false) { marker_->EndPass(failed); }
@@ -238,7 +239,7 @@ class Pass {
   static constexpr TableId kDenseTable = TableId(3);
 
   CutMarker* const marker_;
-  SlotPool pool_;
+  DenseCopyPool pool_;
   // Numbers are those of the whole test.
   inline static std::atomic<uint64_t> next_example_ = 0;
 };

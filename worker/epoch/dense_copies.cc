@@ -1,4 +1,4 @@
-#include "worker/epoch/pass_slots.h"
+#include "worker/epoch/dense_copies.h"
 
 #include <utility>
 
@@ -9,37 +9,37 @@
 namespace oarlock::worker {
 namespace {
 
-uint32_t DenseIntervalSteps(const PassContext& context, int num_slots,
+uint32_t DenseIntervalSteps(const PassContext& context, int num_copies,
                             int64_t step_examples) {
   const v1::JobConfig& config = *context.config;
   if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
   // A copy within the process costs less than applying steps here.
   if (context.parameters->in_process()) return 1;
-  return DefaultDenseInterval(int64_t{context.job->num_workers()} * num_slots,
+  return DefaultDenseInterval(int64_t{context.job->num_workers()} * num_copies,
                               step_examples);
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::unique_ptr<DenseSlot>>> MakeSlots(
-    const PassContext& context, int num_slots, int64_t step_examples) {
+absl::StatusOr<std::vector<std::unique_ptr<DenseCopy>>> MakeDenseCopies(
+    const PassContext& context, int num_copies, int64_t step_examples) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
                            optim::UpdateRule::Create(context.dense_optimizer));
   const uint32_t interval =
-      DenseIntervalSteps(context, num_slots, step_examples);
-  std::vector<std::unique_ptr<DenseSlot>> slots;
-  for (int i = 0; i < num_slots; ++i) {
-    slots.push_back(
-        std::make_unique<DenseSlot>(rule, *context.dense->Current(), interval));
+      DenseIntervalSteps(context, num_copies, step_examples);
+  std::vector<std::unique_ptr<DenseCopy>> copies;
+  for (int i = 0; i < num_copies; ++i) {
+    copies.push_back(
+        std::make_unique<DenseCopy>(rule, *context.dense->Current(), interval));
   }
-  return slots;
+  return copies;
 }
 
-void FlushSlot(const PassContext& context, DenseSlot* slot, uint64_t cut,
-               client::ParameterClient::Done done) {
-  if (!slot->HasGradients()) return done(absl::OkStatus());
-  DenseSlot::Exchange exchange = slot->TakeExchange(context.dense_table);
+void FlushDenseCopy(const PassContext& context, DenseCopy* copy, uint64_t cut,
+                    client::ParameterClient::Done done) {
+  if (!copy->HasGradients()) return done(absl::OkStatus());
+  DenseCopy::Exchange exchange = copy->TakeExchange(context.dense_table);
   if (context.dense_table == TableId(0)) return done(absl::OkStatus());
   client::PushRequest push;
   push.epoch = context.phase.epoch;

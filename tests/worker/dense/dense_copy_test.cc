@@ -1,4 +1,4 @@
-#include "worker/dense/dense_slot.h"
+#include "worker/dense/dense_copy.h"
 
 #include <gtest/gtest.h>
 
@@ -38,21 +38,21 @@ std::vector<float> RandomGradients(RandomSequence* random) {
 }
 
 // A step whose model computes `gradients`.
-void Step(DenseSlot* slot, const std::vector<float>& gradients,
+void Step(DenseCopy* copy, const std::vector<float>& gradients,
           const std::vector<data::ExampleRange>& examples = {}) {
-  const bool add = slot->add_gradients();
-  float* const to = slot->gradients();
+  const bool add = copy->add_gradients();
+  float* const to = copy->gradients();
   for (size_t i = 0; i < kSize; ++i) {
     to[i] = add ? to[i] + gradients[i] : gradients[i];
   }
-  slot->StepDone(examples);
+  copy->StepDone(examples);
 }
 
-std::vector<float> Values(const DenseSlot& slot) {
-  return {slot.values(), slot.values() + kSize};
+std::vector<float> Values(const DenseCopy& copy) {
+  return {copy.values(), copy.values() + kSize};
 }
 
-TEST(DefaultDenseIntervalTest, ShrinksWithTheBatchAndTheSquareOfTheSlots) {
+TEST(DefaultDenseIntervalTest, ShrinksWithTheBatchAndTheSquareOfTheCopies) {
   EXPECT_EQ(DefaultDenseInterval(1, 512), 4u);
   EXPECT_EQ(DefaultDenseInterval(2, 512), 4u);
   EXPECT_EQ(DefaultDenseInterval(2, 100), 20u);
@@ -63,51 +63,51 @@ TEST(DefaultDenseIntervalTest, ShrinksWithTheBatchAndTheSquareOfTheSlots) {
   EXPECT_EQ(DefaultDenseInterval(65536, 1), 1u);
 }
 
-TEST(DenseSlotTest, ExchangeCarriesTheSumOfTheStepsSinceTheLastOne) {
+TEST(DenseCopyTest, ExchangeCarriesTheSumOfTheStepsSinceTheLastOne) {
   RandomSequence random(1);
   for (const uint32_t interval : {1, 2, 3, 5}) {
-    DenseSlot slot(Adagrad(), Zeros(), interval);
+    DenseCopy copy(Adagrad(), Zeros(), interval);
     for (int exchange = 0; exchange < 3; ++exchange) {
       std::vector<float> sum(kSize);
       for (uint32_t i = 0; i < interval; ++i) {
-        EXPECT_FALSE(slot.ExchangeIsDue());
+        EXPECT_FALSE(copy.ExchangeIsDue());
         const std::vector<float> gradients = RandomGradients(&random);
         for (size_t j = 0; j < kSize; ++j) sum[j] += gradients[j];
-        Step(&slot, gradients);
+        Step(&copy, gradients);
       }
-      ASSERT_TRUE(slot.ExchangeIsDue());
-      const DenseSlot::Exchange taken = slot.TakeExchange(kTable);
+      ASSERT_TRUE(copy.ExchangeIsDue());
+      const DenseCopy::Exchange taken = copy.TakeExchange(kTable);
       EXPECT_EQ(taken.gradients.table, kTable);
       EXPECT_EQ(taken.gradients.num_steps, interval);
       for (size_t j = 0; j < kSize; ++j) {
         ASSERT_FLOAT_EQ(taken.gradients.gradients[j], sum[j]);
       }
-      EXPECT_FALSE(slot.HasGradients());
+      EXPECT_FALSE(copy.HasGradients());
     }
   }
 }
 
 // A loss that is nan is seen when its gradients have been written.
-TEST(DenseSlotTest, StepThatFailedLeavesNothingToPush) {
+TEST(DenseCopyTest, StepThatFailedLeavesNothingToPush) {
   for (const uint32_t interval : {1, 2, 3}) {
     for (uint32_t steps_before = 0; steps_before < interval; ++steps_before) {
-      DenseSlot slot(Adagrad(), Zeros(), interval);
+      DenseCopy copy(Adagrad(), Zeros(), interval);
       for (uint32_t i = 0; i < steps_before; ++i) {
-        Step(&slot, std::vector<float>(kSize, 1), {{0, i, i + 1}});
+        Step(&copy, std::vector<float>(kSize, 1), {{0, i, i + 1}});
       }
-      const bool add = slot.add_gradients();
-      float* const gradients = slot.gradients();
+      const bool add = copy.add_gradients();
+      float* const gradients = copy.gradients();
       for (size_t i = 0; i < kSize; ++i) {
         gradients[i] = (add ? gradients[i] : 0) + NAN;
       }
-      slot.StepFailed();
-      EXPECT_FALSE(slot.HasGradients());
-      slot.set_cut(1);
+      copy.StepFailed();
+      EXPECT_FALSE(copy.HasGradients());
+      copy.set_cut(1);
       for (uint32_t i = 0; i < interval; ++i) {
-        Step(&slot, std::vector<float>(kSize, 1), {{0, 100 + i, 101 + i}});
+        Step(&copy, std::vector<float>(kSize, 1), {{0, 100 + i, 101 + i}});
       }
-      ASSERT_TRUE(slot.ExchangeIsDue());
-      const DenseSlot::Exchange taken = slot.TakeExchange(kTable);
+      ASSERT_TRUE(copy.ExchangeIsDue());
+      const DenseCopy::Exchange taken = copy.TakeExchange(kTable);
       EXPECT_EQ(taken.gradients.gradients[0], interval);
       ASSERT_EQ(taken.examples.size(), 1u);
       EXPECT_EQ(taken.examples[0].begin, 100u);
@@ -115,42 +115,42 @@ TEST(DenseSlotTest, StepThatFailedLeavesNothingToPush) {
   }
 }
 
-TEST(DenseSlotTest, StepsInBetweenAreAppliedByTheTablesRule) {
+TEST(DenseCopyTest, StepsInBetweenAreAppliedByTheTablesRule) {
   RandomSequence random(2);
-  DenseSlot slot(Adagrad(), Zeros(), 4);
+  DenseCopy copy(Adagrad(), Zeros(), 4);
   std::vector<float> w(kSize), accumulator(kSize);
   for (int step = 0; step < 3; ++step) {
     const std::vector<float> gradients = RandomGradients(&random);
-    Step(&slot, gradients);
+    Step(&copy, gradients);
     for (size_t i = 0; i < kSize; ++i) {
       accumulator[i] += gradients[i] * gradients[i];
       w[i] -= kLearningRate * gradients[i] / std::sqrt(accumulator[i]);
-      ASSERT_NEAR(slot.values()[i], w[i], 1e-6f);
+      ASSERT_NEAR(copy.values()[i], w[i], 1e-6f);
     }
   }
   // The last step's gradients leave with the exchange.
-  Step(&slot, RandomGradients(&random));
-  EXPECT_NEAR(slot.values()[0], w[0], 1e-6f);
+  Step(&copy, RandomGradients(&random));
+  EXPECT_NEAR(copy.values()[0], w[0], 1e-6f);
 }
 
-TEST(DenseSlotTest, PushedParametersReplaceItsOwn) {
-  DenseSlot slot(Adagrad(), Zeros(), 2);
-  Step(&slot, std::vector<float>(kSize, 1));
-  EXPECT_LT(slot.values()[0], 0);
-  Step(&slot, std::vector<float>(kSize, 1));
-  const DenseSlot::Exchange exchange = slot.TakeExchange(kTable);
+TEST(DenseCopyTest, PushedParametersReplaceItsOwn) {
+  DenseCopy copy(Adagrad(), Zeros(), 2);
+  Step(&copy, std::vector<float>(kSize, 1));
+  EXPECT_LT(copy.values()[0], 0);
+  Step(&copy, std::vector<float>(kSize, 1));
+  const DenseCopy::Exchange exchange = copy.TakeExchange(kTable);
   ASSERT_NE(exchange.gradients.updated, nullptr);
   exchange.gradients.updated->values.assign(kSize, 8);
-  EXPECT_EQ(Values(slot), std::vector<float>(kSize, 8));
+  EXPECT_EQ(Values(copy), std::vector<float>(kSize, 8));
 }
 
-TEST(DenseSlotTest, WarmupGoesOnFromWhatTheServersHaveSeen) {
+TEST(DenseCopyTest, WarmupGoesOnFromWhatTheServersHaveSeen) {
   client::DenseReplica fresh = Zeros();
   client::DenseReplica old = Zeros();
   // Of an incarnation of these days.
   old.block_versions = {FirstDenseVersion(Generation(1795303989600)) + 50};
-  DenseSlot first(Adagrad(/*warmup_steps=*/100), fresh, 2);
-  DenseSlot later(Adagrad(/*warmup_steps=*/100), old, 2);
+  DenseCopy first(Adagrad(/*warmup_steps=*/100), fresh, 2);
+  DenseCopy later(Adagrad(/*warmup_steps=*/100), old, 2);
   Step(&first, std::vector<float>(kSize, 1));
   Step(&later, std::vector<float>(kSize, 1));
   // The first step of adagrad is as long as the learning rate.
@@ -158,46 +158,46 @@ TEST(DenseSlotTest, WarmupGoesOnFromWhatTheServersHaveSeen) {
   EXPECT_NEAR(later.values()[0], -kLearningRate, 1e-6f);
 }
 
-TEST(DenseSlotTest, SentGradientsStayAsTheyAreWhileAnybodyHoldsThem) {
-  DenseSlot slot(Adagrad(), Zeros(), 1);
-  Step(&slot, std::vector<float>(kSize, 1));
-  const DenseSlot::Exchange held = slot.TakeExchange(kTable);
+TEST(DenseCopyTest, SentGradientsStayAsTheyAreWhileAnybodyHoldsThem) {
+  DenseCopy copy(Adagrad(), Zeros(), 1);
+  Step(&copy, std::vector<float>(kSize, 1));
+  const DenseCopy::Exchange held = copy.TakeExchange(kTable);
   for (int i = 0; i < 3; ++i) {
-    Step(&slot, std::vector<float>(kSize, 2));
-    EXPECT_EQ(slot.TakeExchange(kTable).gradients.gradients[0], 2);
+    Step(&copy, std::vector<float>(kSize, 2));
+    EXPECT_EQ(copy.TakeExchange(kTable).gradients.gradients[0], 2);
     EXPECT_EQ(held.gradients.gradients[0], 1);
   }
 }
 
-TEST(DenseSlotTest, ModelWithoutDenseParametersIsNoSpecialCase) {
-  DenseSlot slot(Adagrad(), client::DenseReplica(), 2);
+TEST(DenseCopyTest, ModelWithoutDenseParametersIsNoSpecialCase) {
+  DenseCopy copy(Adagrad(), client::DenseReplica(), 2);
   for (int i = 0; i < 5; ++i) {
-    slot.gradients();
-    slot.StepDone({{{0, 7, 8}}});
+    copy.gradients();
+    copy.StepDone({{{0, 7, 8}}});
   }
-  EXPECT_TRUE(slot.ExchangeIsDue());
-  EXPECT_TRUE(slot.TakeExchange(TableId(0)).examples.empty());
+  EXPECT_TRUE(copy.ExchangeIsDue());
+  EXPECT_TRUE(copy.TakeExchange(TableId(0)).examples.empty());
 }
 
-TEST(DenseSlotTest, ExchangeNamesTheExamplesOfItsSteps) {
-  DenseSlot slot(Adagrad(), Zeros(), 3);
+TEST(DenseCopyTest, ExchangeNamesTheExamplesOfItsSteps) {
+  DenseCopy copy(Adagrad(), Zeros(), 3);
   const std::vector<float> gradients(kSize, 1);
   const auto named = [&] {
     std::vector<std::vector<uint64_t>> ranges;
-    for (const data::ExampleRange& range : slot.TakeExchange(kTable).examples) {
+    for (const data::ExampleRange& range : copy.TakeExchange(kTable).examples) {
       ranges.push_back({range.source, range.begin, range.end});
     }
     return ranges;
   };
   using Ranges = std::vector<std::vector<uint64_t>>;
-  Step(&slot, gradients, {{0, 90, 100}, {1, 0, 10}});
-  Step(&slot, gradients, {{1, 10, 30}});
-  Step(&slot, gradients, {{0, 100, 110}});
+  Step(&copy, gradients, {{0, 90, 100}, {1, 0, 10}});
+  Step(&copy, gradients, {{1, 10, 30}});
+  Step(&copy, gradients, {{0, 100, 110}});
   EXPECT_EQ(named(), (Ranges{{0, 90, 100}, {1, 0, 30}, {0, 100, 110}}));
   // An exchange before its time has those so far, and the next one begins anew.
-  Step(&slot, gradients, {{0, 110, 120}});
+  Step(&copy, gradients, {{0, 110, 120}});
   EXPECT_EQ(named(), (Ranges{{0, 110, 120}}));
-  Step(&slot, gradients, {{0, 120, 130}});
+  Step(&copy, gradients, {{0, 120, 130}});
   EXPECT_EQ(named(), (Ranges{{0, 120, 130}}));
 }
 

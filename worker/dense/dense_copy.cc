@@ -1,4 +1,4 @@
-#include "worker/dense/dense_slot.h"
+#include "worker/dense/dense_copy.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,16 +8,16 @@
 
 namespace oarlock::worker {
 
-uint32_t DefaultDenseInterval(int64_t num_slots, int64_t batch_size) {
+uint32_t DefaultDenseInterval(int64_t num_copies, int64_t batch_size) {
   constexpr int64_t kExamples = 2048;
-  constexpr int64_t kExamplesOfAllSlots = 8192;
-  OARLOCK_CHECK(num_slots >= 1 && batch_size >= 1);
+  constexpr int64_t kExamplesOfAllCopies = 8192;
+  OARLOCK_CHECK(num_copies >= 1 && batch_size >= 1);
   const int64_t examples =
-      std::min(kExamples, kExamplesOfAllSlots / (num_slots * num_slots));
+      std::min(kExamples, kExamplesOfAllCopies / (num_copies * num_copies));
   return static_cast<uint32_t>(std::max<int64_t>(1, examples / batch_size));
 }
 
-DenseSlot::DenseSlot(const optim::UpdateRule& rule,
+DenseCopy::DenseCopy(const optim::UpdateRule& rule,
                      const client::DenseReplica& parameters,
                      uint32_t interval_steps)
     : rule_(rule),
@@ -31,12 +31,12 @@ DenseSlot::DenseSlot(const optim::UpdateRule& rule,
   rule_.InitState(state_.data(), n);
 }
 
-void DenseSlot::set_cut(uint64_t cut) {
+void DenseCopy::set_cut(uint64_t cut) {
   OARLOCK_CHECK(!HasGradients());
   cut_ = cut;
 }
 
-float* DenseSlot::gradients() {
+float* DenseCopy::gradients() {
   const size_t n = replica_->values.size();
   // The first step's gradients are the sum, the last one's are added to it by
   // the model; those between are applied by themselves.
@@ -50,7 +50,7 @@ float* DenseSlot::gradients() {
   return sum_->data();
 }
 
-void DenseSlot::AddExamples(absl::Span<const data::ExampleRange> examples) {
+void DenseCopy::AddExamples(absl::Span<const data::ExampleRange> examples) {
   // Without parameters no exchange would ever empty the list.
   if (replica_->values.empty()) return;
   for (const data::ExampleRange& range : examples) {
@@ -63,7 +63,7 @@ void DenseSlot::AddExamples(absl::Span<const data::ExampleRange> examples) {
   }
 }
 
-void DenseSlot::StepDone(absl::Span<const data::ExampleRange> examples) {
+void DenseCopy::StepDone(absl::Span<const data::ExampleRange> examples) {
   AddExamples(examples);
   const bool last = ExchangeComesNext();
   ++num_steps_;
@@ -84,12 +84,12 @@ void DenseSlot::StepDone(absl::Span<const data::ExampleRange> examples) {
               state_.data(), gradients, n);
 }
 
-void DenseSlot::StepFailed() {
+void DenseCopy::StepFailed() {
   num_steps_ = 0;
   examples_.clear();
 }
 
-DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
+DenseCopy::Exchange DenseCopy::TakeExchange(TableId table) {
   OARLOCK_CHECK(num_steps_ > 0);
   versions_before_ = replica_->block_versions;
   Exchange exchange;
@@ -102,13 +102,13 @@ DenseSlot::Exchange DenseSlot::TakeExchange(TableId table) {
   return exchange;
 }
 
-uint64_t DenseSlot::staleness() const {
+uint64_t DenseCopy::staleness() const {
   const std::vector<uint64_t>& now = replica_->block_versions;
   uint64_t most = 0;
   for (size_t b = 0; b < std::min(now.size(), versions_before_.size()); ++b) {
     const uint64_t before = versions_before_[b];
     const uint64_t after = now[b];
-    // The slot's own push counts one. A server that came back counts anew.
+    // The copy's own push counts one. A server that came back counts anew.
     if (after > before && SameIncarnation(before, after)) {
       most = std::max(most, after - before - 1);
     }

@@ -1,14 +1,14 @@
 // The dense parameters that one thread at a time computes with, between two
 // exchanges with the servers.
 //
-// An exchange costs as much as computing some hundreds of examples, so a slot
-// makes one every few steps: it pushes the sum of their gradients and gets the
-// parameters as they are afterwards. In between it applies its own gradients to
-// its own copy, by the table's rule: computing the next step on parameters that
-// do not know the last one would repeat what that did (docs/design/0005).
+// An exchange costs as much as computing some hundreds of examples, so a dense
+// copy makes one every few steps: it pushes the sum of their gradients and gets
+// the parameters as they are afterwards. In between its own gradients are
+// applied to it, by the table's rule: computing the next step on parameters
+// that do not know the last one would repeat what that did (docs/design/0005).
 
-#ifndef OARLOCK_WORKER_DENSE_DENSE_SLOT_H_
-#define OARLOCK_WORKER_DENSE_DENSE_SLOT_H_
+#ifndef OARLOCK_WORKER_DENSE_DENSE_COPY_H_
+#define OARLOCK_WORKER_DENSE_DENSE_COPY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -23,18 +23,18 @@ namespace oarlock::worker {
 
 // Steps between two exchanges where the configuration does not say:
 //
-//   max(1, min(2048, 8192 / num_slots^2) / batch_size)
+//   max(1, min(2048, 8192 / num_copies^2) / batch_size)
 //
-// An exchange is worth its cost every 2,048 examples; with more slots in the
+// An exchange is worth its cost every 2,048 examples; with more copies in the
 // job each holds back less, and fewer steps are made that do not know of each
 // other. Measured in docs/design/0005. REQUIRES: both at least 1.
-uint32_t DefaultDenseInterval(int64_t num_slots, int64_t batch_size);
+uint32_t DefaultDenseInterval(int64_t num_copies, int64_t batch_size);
 
 // Not thread-safe.
-class DenseSlot {
+class DenseCopy {
  public:
   // Begins with `parameters`. An exchange is due every `interval_steps` >= 1.
-  DenseSlot(const optim::UpdateRule& rule,
+  DenseCopy(const optim::UpdateRule& rule,
             const client::DenseReplica& parameters, uint32_t interval_steps);
 
   // A step: computes on `values` and writes its gradients to `gradients`, or
@@ -44,10 +44,10 @@ class DenseSlot {
   bool add_gradients() const { return num_steps_ > 0 && ExchangeComesNext(); }
   void StepDone(absl::Span<const data::ExampleRange> examples);
   // Instead of StepDone: the gradients are worth nothing, and with them the sum
-  // that they may have been added to. The slot has none, as after an exchange.
+  // that they may have been added to. The copy has none, as after an exchange.
   void StepFailed();
 
-  // The cut that pushes made with this slot belong after: the rows of a step
+  // The cut that pushes made with this copy belong after: the rows of a step
   // and, in an exchange, the dense gradients of all steps since the last one.
   // So it may grow only while there are none.
   uint64_t cut() const { return cut_; }
@@ -58,7 +58,7 @@ class DenseSlot {
   bool HasGradients() const { return num_steps_ > 0; }
   bool ExchangeIsDue() const { return num_steps_ >= interval_steps_; }
 
-  // What a push needs; `memory` keeps it alive. The parameters are this slot's
+  // What a push needs; `memory` keeps it alive. The parameters are this copy's
   // when the push is done.
   struct Exchange {
     client::DenseGradients gradients;
@@ -82,7 +82,7 @@ class DenseSlot {
   const optim::UpdateRule rule_;
   const uint32_t interval_steps_;
   const std::shared_ptr<client::DenseReplica> replica_;
-  // Of the slot's own gradients.
+  // Of the copy's own gradients.
   std::vector<float> state_;
   // Sum over the steps since the last exchange. Shared with the push under way
   // and its send buffers; not written while they refer to it.
@@ -99,4 +99,4 @@ class DenseSlot {
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_DENSE_DENSE_SLOT_H_
+#endif  // OARLOCK_WORKER_DENSE_DENSE_COPY_H_
