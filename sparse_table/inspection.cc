@@ -42,7 +42,7 @@ absl::Status Inspection::ForEachRow(
     while (next.has_value()) {
       OARLOCK_ASSIGN_OR_RETURN(
           next,
-          tier_->VisitDisk(tier_->cold_rows(), index, *next, kSlotsPerHold,
+          tier_->VisitDisk(tier_->cold_rows(), index, *next, kCellsPerHold,
                            [&](const std::byte* row)
                                ABSL_SHARED_LOCKS_REQUIRED(partition.lock()) {
                                  const Key key = RowLayout::Header(row).key;

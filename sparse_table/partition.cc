@@ -9,7 +9,7 @@ namespace oarlock::sparse_table {
 
 absl::Status Partition::Reserve(size_t num_new) {
   OARLOCK_RETURN_IF_ERROR(index_.Reserve(num_new));
-  return slots_.Reserve(num_new);
+  return cells_.Reserve(num_new);
 }
 
 absl::Status Partition::ReserveRows(absl::Span<const Key> keys) {
@@ -24,7 +24,7 @@ absl::Status Partition::ReserveRows(absl::Span<const Key> keys) {
 }
 
 RowRef Partition::PlaceRow(const RowHeader& header, uint64_t mix) {
-  const RowRef ref = slots_.Take();
+  const RowRef ref = cells_.Take();
   RowLayout::Header(rows_->At(ref)) = header;
   index_.Insert(mix, ref);
   return ref;
@@ -67,7 +67,7 @@ void Partition::ForgetColdRows(absl::Span<const Key> keys) {
 
 void Partition::RemoveRow(RowRef ref, std::byte* row) {
   index_.Erase(Mix(RowLayout::Header(row).key), ref);
-  slots_.GiveBack(ref);
+  cells_.GiveBack(ref);
 }
 
 FrozenPartition Partition::Frozen() {
@@ -79,7 +79,7 @@ FrozenPartition Partition::Frozen() {
   frozen.rejected_keys = rejected_keys_;
   frozen.windows.assign(windows_.windows().begin(), windows_.windows().end());
   if (sketch_ != nullptr) frozen.sketch = sketch_->Share();
-  frozen.slots = slots_.UsedRanges();
+  frozen.cells = cells_.UsedRanges();
   return frozen;
 }
 
@@ -92,7 +92,7 @@ void Partition::Restore(const Restored& restored) {
 }
 
 size_t Partition::heap_bytes() const {
-  return sizeof(*this) + index_.heap_bytes() + slots_.heap_bytes() +
+  return sizeof(*this) + index_.heap_bytes() + cells_.heap_bytes() +
          windows_.bytes() + tracker_.heap_bytes() +
          (sketch_ == nullptr ? 0 : sketch_->bytes());
 }

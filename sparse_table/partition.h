@@ -25,9 +25,9 @@
 #include "sparse_table/cut/change_tracker.h"
 #include "sparse_table/cut/partition_cut.h"
 #include "sparse_table/rows/reader_writer_lock.h"
+#include "sparse_table/rows/row_cells.h"
 #include "sparse_table/rows/row_index.h"
 #include "sparse_table/rows/row_layout.h"
-#include "sparse_table/rows/row_slots.h"
 #include "sparse_table/rows/row_space.h"
 #include "sparse_table/rules/count_sketch.h"
 
@@ -48,13 +48,13 @@ class alignas(64) Partition {
   };
 
   // `rows` outlives the partition. `jitter_seed` differs between partitions.
-  // Rows begin at slot `first_slot` of the first chunk. `sketch`: for
+  // Rows begin at cell `first_cell` of the first chunk. `sketch`: for
   // admission, null when it needs none.
-  Partition(const RowSpace* rows, uint64_t jitter_seed, uint32_t first_slot,
+  Partition(const RowSpace* rows, uint64_t jitter_seed, uint32_t first_cell,
             std::unique_ptr<CountSketch> sketch)
       : rows_(rows),
         index_(rows, jitter_seed),
-        slots_(rows, first_slot),
+        cells_(rows, first_cell),
         sketch_(std::move(sketch)) {}
 
   ReaderWriterLock* lock() const ABSL_LOCK_RETURNED(lock_) { return &lock_; }
@@ -85,7 +85,7 @@ class alignas(64) Partition {
   std::byte* CreateRow(Key key, uint64_t mix)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
-  // Takes a row out of the index and makes its slot free. REQUIRES: `row` is
+  // Takes a row out of the index and makes its cell free. REQUIRES: `row` is
   // the address of a row of this partition, `ref` its reference.
   void EvictRow(RowRef ref, std::byte* row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
@@ -102,12 +102,12 @@ class alignas(64) Partition {
   const Tiers& tiers() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
     return tiers_;
   }
-  // Slots of rows in memory. The clock that finds rows to demote is their hand.
-  const RowSlots& slots() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    return slots_;
+  // Cells of rows in memory. The clock that finds rows to demote is their hand.
+  const RowCells& cells() const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
+    return cells_;
   }
   RowRef AdvanceHand() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
-    return slots_.AdvanceHand();
+    return cells_.AdvanceHand();
   }
 
   // Header words below it are of rows that BeforeFirstChange is to be told of.
@@ -200,12 +200,12 @@ class alignas(64) Partition {
   // Memory outside the arena.
   size_t heap_bytes() const ABSL_SHARED_LOCKS_REQUIRED(lock_);
 
-  // Calls visit(const std::byte* row) in the order of slots: that of creation
+  // Calls visit(const std::byte* row) in the order of cells: that of creation
   // while no row has been evicted.
   template <typename Visit>
   void ForEachRow(Visit visit) const ABSL_SHARED_LOCKS_REQUIRED(lock_) {
-    RowSlots::Cursor cursor;
-    while (slots_.VisitRows(&cursor, rows_->rows_per_chunk(),
+    RowCells::Cursor cursor;
+    while (cells_.VisitRows(&cursor, rows_->rows_per_chunk(),
                             [&](RowRef, std::byte* row) {
                               visit(static_cast<const std::byte*>(row));
                             })) {
@@ -241,7 +241,7 @@ class alignas(64) Partition {
   uint64_t version_ ABSL_GUARDED_BY(lock_) = 0;
   uint32_t latest_touch_ ABSL_GUARDED_BY(lock_) = 0;
   ChangeTracker tracker_ ABSL_GUARDED_BY(lock_);
-  RowSlots slots_ ABSL_GUARDED_BY(lock_);
+  RowCells cells_ ABSL_GUARDED_BY(lock_);
   uint64_t created_rows_ ABSL_GUARDED_BY(lock_) = 0;
   uint64_t rejected_keys_ ABSL_GUARDED_BY(lock_) = 0;
   Tiers tiers_ ABSL_GUARDED_BY(lock_);

@@ -86,10 +86,10 @@ class SparseTableImpl final : public SparseTable {
     const bool begin_apart = config.sparse().memory_budget_bytes() == 0;
     for (uint32_t i = 0; i < (1u << partition_bits); ++i) {
       const uint64_t seed = DeriveSeed(jitter_seed, i);
-      const uint64_t first_slot =
+      const uint64_t first_cell =
           begin_apart ? seed % rows_.rows_per_chunk() : 0;
       partitions_.push_back(std::make_unique<Partition>(
-          &rows_, seed, static_cast<uint32_t>(first_slot),
+          &rows_, seed, static_cast<uint32_t>(first_cell),
           rules.admission().NewSketch()));
     }
   }

@@ -145,7 +145,7 @@ class SparseTable {
       const v1::EvictionConfig& config) const = 0;
   // Evicts the rows of one partition that are beyond `limits` at
   // `logical_time`, while pulls and pushes go on: none waits for more than
-  // kSlotsPerHold slots. A key whose row was evicted is as one that never had
+  // kCellsPerHold cells. A key whose row was evicted is as one that never had
   // one.
   virtual absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
                                                const EvictionLimits& limits,

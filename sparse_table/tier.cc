@@ -175,7 +175,7 @@ absl::Status Tier::Demote(PartitionIndex index, size_t num_rows,
   victims.reserve(num_rows);
   // In two turns of the hand every row is met without its flag once. A victim
   // gets the flag, so that the second turn does not choose it again.
-  for (size_t i = 0; i < 2 * partition->slots().num_used(); ++i) {
+  for (size_t i = 0; i < 2 * partition->cells().num_used(); ++i) {
     if (victims.size() == num_rows) break;
     const RowRef ref = partition->AdvanceHand();
     RowHeader& header = RowLayout::Header(rows_.At(ref));

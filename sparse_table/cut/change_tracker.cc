@@ -30,11 +30,11 @@ void ChangeTracker::Freeze(SaveKind kind, const PackedRows& packing,
 void ChangeTracker::MakeRoom() {
   // A row that stays where it is changes for the first time once.
   if (changes_.demoted.size() + changes_.evicted.size() == 0) return Forget();
-  changes_.slots.RemoveRepeated();
+  changes_.cells.RemoveRepeated();
   changes_.demoted.RemoveRepeated();
   changes_.evicted.RemoveRepeated();
   num_changes_ =
-      changes_.slots.size() + changes_.demoted.size() + changes_.evicted.size();
+      changes_.cells.size() + changes_.demoted.size() + changes_.evicted.size();
   if (num_changes_ > max_changes_ / 2) Forget();
 }
 

@@ -45,10 +45,10 @@ class ChangeTracker {
   // A push is about to change such a row.
   void BeforeFirstChange(RowRef ref, const std::byte* row) {
     if (cut_ != nullptr) cut_->BeforeLoss(ref, row);
-    Remember(changes_.slots, ref);
+    Remember(changes_.cells, ref);
   }
   void AfterCreation(RowRef ref) {
-    if (unchanged_below_ != 0) Remember(changes_.slots, ref);
+    if (unchanged_below_ != 0) Remember(changes_.cells, ref);
   }
   void BeforeEviction(RowRef ref, const std::byte* row) {
     if (unchanged_below_ == 0) return;
@@ -70,10 +70,10 @@ class ChangeTracker {
       Remember(changes_.demoted, header.key);
     }
   }
-  // The row in this slot has this header from now on.
+  // The row in this cell has this header from now on.
   void AfterPromotion(RowRef ref, const RowHeader& header) {
     if (unchanged_below_ != 0 && header.packed >= unchanged_below_) {
-      Remember(changes_.slots, ref);
+      Remember(changes_.cells, ref);
     }
   }
 

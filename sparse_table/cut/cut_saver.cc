@@ -8,17 +8,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "sparse_table/rows/row_cells.h"
 #include "sparse_table/rows/row_layout.h"
-#include "sparse_table/rows/row_slots.h"
 
 namespace oarlock::sparse_table {
 namespace {
 
 // Pre-images that are looked at while the partition is locked.
 constexpr size_t kImagesPerHold = 512;
-// Slots that are copied, those in a row and those that changed here and there:
+// Cells that are copied, those in a row and those that changed here and there:
 // some 20 microseconds.
-constexpr uint32_t kSlotsPerHold = 512;
+constexpr uint32_t kCellsPerHold = 512;
 constexpr size_t kChangedPerHold = 256;
 constexpr size_t kCacheLineBytes = 64;
 
@@ -47,11 +47,11 @@ CutSaver::CutSaver(const CutScope& scope, CutSink& sink)
 
 absl::StatusOr<SavedPartition> CutSaver::Run() {
   if (cut_.full()) {
-    OARLOCK_RETURN_IF_ERROR(SaveSlots());
+    OARLOCK_RETURN_IF_ERROR(SaveCells());
     OARLOCK_RETURN_IF_ERROR(SaveColdRows());
   } else {
     OARLOCK_RETURN_IF_ERROR(SaveErased());
-    OARLOCK_RETURN_IF_ERROR(SaveChangedSlots());
+    OARLOCK_RETURN_IF_ERROR(SaveChangedCells());
     OARLOCK_RETURN_IF_ERROR(SaveDemoted());
   }
   if (num_rows_ > 0) OARLOCK_RETURN_IF_ERROR(Flush());
@@ -92,7 +92,7 @@ void CutSaver::Hold(Copy copy) {
   }
 }
 
-void CutSaver::CopySlot(RowRef ref) {
+void CutSaver::CopyCell(RowRef ref) {
   const std::byte* const row = rows_.At(ref);
   const RowHeader& header = RowLayout::Header(row);
   const bool is_of_cut = cut_.words().Contains(header.packed);
@@ -127,19 +127,19 @@ absl::Status CutSaver::Flush() {
                     num_rows);
 }
 
-absl::Status CutSaver::SaveSlots() {
-  std::vector<RowSlots::Range> ranges = cut_.frozen().slots;
+absl::Status CutSaver::SaveCells() {
+  std::vector<RowCells::Range> ranges = cut_.frozen().cells;
   std::sort(ranges.begin(), ranges.end(),
             [](const auto& a, const auto& b) { return a.chunk < b.chunk; });
-  for (const RowSlots::Range& range : ranges) {
-    for (uint32_t slot = range.begin; slot < range.end;) {
+  for (const RowCells::Range& range : ranges) {
+    for (uint32_t cell = range.begin; cell < range.end;) {
       Hold([&]() ABSL_SHARED_LOCKS_REQUIRED(partition_.lock()) {
-        const uint32_t end = std::min(range.end, slot + kSlotsPerHold);
-        while (slot < end && room() > 0) {
-          CopySlot(rows_.RefOf(range.chunk, slot++));
+        const uint32_t end = std::min(range.end, cell + kCellsPerHold);
+        while (cell < end && room() > 0) {
+          CopyCell(rows_.RefOf(range.chunk, cell++));
         }
         cut_.SetSavedBelow(
-            static_cast<uint32_t>(rows_.RefOf(range.chunk, slot - 1)) + 1);
+            static_cast<uint32_t>(rows_.RefOf(range.chunk, cell - 1)) + 1);
       });
       OARLOCK_RETURN_IF_ERROR(FlushIfFull());
     }
@@ -177,9 +177,9 @@ absl::Status CutSaver::SaveErased() {
   return absl::OkStatus();
 }
 
-absl::Status CutSaver::SaveChangedSlots() {
+absl::Status CutSaver::SaveChangedCells() {
   const RowLayout& layout = rows_.layout();
-  const std::vector<RowRef> refs = cut_.changes().slots.SortedItems();
+  const std::vector<RowRef> refs = cut_.changes().cells.SortedItems();
   for (size_t first = 0; first < refs.size();) {
     const size_t end =
         std::min({refs.size(), first + room(), first + kChangedPerHold});
@@ -190,7 +190,7 @@ absl::Status CutSaver::SaveChangedSlots() {
       Prefetch(layout.State(row), layout.state_size() * sizeof(float));
     }
     Hold([&]() ABSL_SHARED_LOCKS_REQUIRED(partition_.lock()) {
-      for (; first < end; ++first) CopySlot(refs[first]);
+      for (; first < end; ++first) CopyCell(refs[first]);
       cut_.SetSavedBelow(static_cast<uint32_t>(refs[first - 1]) + 1);
     });
     OARLOCK_RETURN_IF_ERROR(FlushIfFull());

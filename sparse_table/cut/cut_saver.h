@@ -37,9 +37,9 @@ struct CutScope {
 
 // See TableCuts::SavePartition. One thread, one use.
 //
-// The cut's row of a slot is its pre-image, else what the slot holds if that is
+// The cut's row of a cell is its pre-image, else what the cell holds if that is
 // of the cut. With two tiers a row may have moved, to disk and back into
-// another slot, and may be met several times, always as it was at the freeze:
+// another cell, and may be met several times, always as it was at the freeze:
 // it is saved the first time. Memory comes before the snapshot of the disk, so
 // what is there of a row that was in memory, an older copy, is passed over.
 class CutSaver {
@@ -49,10 +49,10 @@ class CutSaver {
   absl::StatusOr<SavedPartition> Run();
 
  private:
-  absl::Status SaveSlots();
+  absl::Status SaveCells();
   absl::Status SaveColdRows();
   absl::Status SaveErased();
-  absl::Status SaveChangedSlots();
+  absl::Status SaveChangedCells();
   absl::Status SaveDemoted();
   v1::SparsePartitionState State() const;
 
@@ -60,9 +60,9 @@ class CutSaver {
   // known.
   template <typename Copy>
   void Hold(Copy copy);
-  // Brings the cut's row of a slot, if it has one, into the record. REQUIRES:
+  // Brings the cut's row of a cell, if it has one, into the record. REQUIRES:
   // there is room.
-  void CopySlot(RowRef ref) ABSL_SHARED_LOCKS_REQUIRED(partition_.lock());
+  void CopyCell(RowRef ref) ABSL_SHARED_LOCKS_REQUIRED(partition_.lock());
   void PackRow(const std::byte* row);
   // Whether this row has not been met before.
   bool IsFirst(Key key) { return tier_ == nullptr || met_.insert(key).second; }
@@ -82,7 +82,7 @@ class CutSaver {
   PartitionCut& cut_;
   CutSink& sink_;
 
-  // Number of the first image of each slot, of the first so many images.
+  // Number of the first image of each cell, of the first so many images.
   absl::flat_hash_map<RowRef, size_t> image_of_;
   size_t num_noted_ = 0;
   // With two tiers: keys of the rows that were saved from memory.

@@ -8,9 +8,9 @@
 //   version) changes        the previous unchanged_below <= word <
 //   unchanged_below
 //
-// A new row has version 0 until its first push is done and a free slot has
+// A new row has version 0 until its first push is done and a free cell has
 // always, so neither is in it. Whoever changes a row or takes it away calls
-// BeforeLoss first. Slots are saved in the order of their references; those
+// BeforeLoss first. Cells are saved in the order of their references; those
 // below saved_below() have been, so their rows may change without more ado.
 
 #ifndef OARLOCK_SPARSE_TABLE_CUT_PARTITION_CUT_H_
@@ -29,8 +29,8 @@
 #include "sparse_table/cut/append_only_list.h"
 #include "sparse_table/cut/pre_images.h"
 #include "sparse_table/rows/packed_rows.h"
+#include "sparse_table/rows/row_cells.h"
 #include "sparse_table/rows/row_layout.h"
-#include "sparse_table/rows/row_slots.h"
 #include "sparse_table/rows/row_space.h"
 #include "sparse_table/rules/count_sketch.h"
 #include "storage/cold_rows.h"
@@ -46,23 +46,23 @@ struct FrozenPartition {
   uint64_t rejected_keys = 0;
   std::vector<PushWindow> windows;
   CountSketch::Counts sketch;
-  std::vector<RowSlots::Range> slots;
+  std::vector<RowCells::Range> cells;
   // Rows on disk as they were; null when there were none.
   std::unique_ptr<const storage::ColdRowsReader> cold_rows;
 };
 
 // What has happened to a partition's rows since a freeze. Names may repeat and
-// be outdated: a slot may have got another row, a key may have no row any more.
+// be outdated: a cell may have got another row, a key may have no row any more.
 struct RowChanges {
-  // Slots of rows in memory that were changed, created or, having changed
+  // Cells of rows in memory that were changed, created or, having changed
   // before, promoted.
-  AppendOnlyList<RowRef> slots;
+  AppendOnlyList<RowRef> cells;
   // Keys of rows that had changed when they left memory for disk.
   AppendOnlyList<Key> demoted;
   AppendOnlyList<Key> evicted;
 
   size_t heap_bytes() const {
-    return slots.heap_bytes() + demoted.heap_bytes() + evicted.heap_bytes();
+    return cells.heap_bytes() + demoted.heap_bytes() + evicted.heap_bytes();
   }
 };
 
@@ -93,7 +93,7 @@ class PartitionCut {
   const RowChanges& changes() const { return changes_; }
   const FrozenPartition& frozen() const { return frozen_; }
 
-  // The row in this slot is about to change, to go or to move. Exclusive.
+  // The row in this cell is about to change, to go or to move. Exclusive.
   void BeforeLoss(RowRef ref, const std::byte* row) {
     if (static_cast<uint32_t>(ref) <
             saved_below_.load(std::memory_order_relaxed) ||
@@ -103,7 +103,7 @@ class PartitionCut {
     images_.Add(ref, row);
   }
 
-  // Slots below `ref` have been saved. By the one thread that saves, while it
+  // Cells below `ref` have been saved. By the one thread that saves, while it
   // holds the lock, shared or not.
   void SetSavedBelow(uint32_t ref) {
     saved_below_.store(ref, std::memory_order_relaxed);

@@ -27,7 +27,7 @@ class PreImages {
       : packing_(packing),
         block_rows_(std::max<size_t>(1, kBlockBytes / packing.row_bytes())) {}
 
-  // Puts the row of this slot aside.
+  // Puts the row of this cell aside.
   void Add(RowRef ref, const std::byte* row) {
     if (refs_.size() == blocks_.size() * block_rows_) {
       blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(
@@ -38,7 +38,7 @@ class PreImages {
   }
 
   size_t size() const { return refs_.size(); }
-  // The slot of image number i, in the order of Add; a slot may have several,
+  // The cell of image number i, in the order of Add; a cell may have several,
   // of different rows: the first is what it held at the freeze.
   RowRef ref(size_t i) const { return refs_[i]; }
   const std::byte* image(size_t i) const {

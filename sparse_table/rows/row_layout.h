@@ -10,8 +10,8 @@
 //                  rules): that of the embedding part, of the extended part
 //      ...         zero to four bytes, so that rows begin at multiples of 8
 //
-// A slot that holds no row, but did, has the flag kFree and, in place of the
-// key, the reference of the next free slot of its partition. On disk
+// A cell that holds no row, but did, has the flag kFree and, in place of the
+// key, the reference of the next free cell of its partition. On disk
 // (sparse_table/tier.h) lies a row without its key and without the flags that
 // are about memory.
 //
@@ -33,7 +33,7 @@ struct RowHeader {
   static constexpr int kFlagBits = 4;
   static constexpr int kTouchBits = 24;
   static constexpr uint32_t kTouchMask = (1u << kTouchBits) - 1;
-  // Flags. The slot holds no row.
+  // Flags. The cell holds no row.
   static constexpr uint64_t kFree = 1;
   // The row's extended part has been created.
   static constexpr uint64_t kExtended = 2;

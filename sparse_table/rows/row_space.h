@@ -1,6 +1,7 @@
-// Where the rows of a table lie: chunks of its arena cut into row slots.
+// Where the rows of a table lie: chunks of its arena cut into cells, one for a
+// row.
 //
-// A row reference is 32 bits, chunk number << slot_bits | slot, so the index
+// A row reference is 32 bits, chunk number << cell_bits | cell, so the index
 // stays small and a row's address is two multiplications away from the arena's
 // base: no table of chunks is read. Rows never move.
 
@@ -32,8 +33,8 @@ class RowSpace {
         base_(arena->base()),
         layout_(layout),
         rows_per_chunk_(RowsPerChunk(layout)),
-        slot_bits_(SlotBits(layout)),
-        slot_mask_((uint32_t{1} << slot_bits_) - 1),
+        cell_bits_(CellBits(layout)),
+        cell_mask_((uint32_t{1} << cell_bits_) - 1),
         row_bytes_(static_cast<uint32_t>(layout.row_bytes())) {
     OARLOCK_CHECK(rows_per_chunk_ >= 1);
     OARLOCK_CHECK(arena->bytes_max() <= MaxBytes(layout));
@@ -42,7 +43,7 @@ class RowSpace {
   // The largest arena that 32-bit references reach; one chunk less than their
   // range, so that kNoRow names no row.
   static uint64_t MaxBytes(const RowLayout& layout) {
-    return ((uint64_t{1} << (32 - SlotBits(layout))) - 1) * Arena::kChunkBytes;
+    return ((uint64_t{1} << (32 - CellBits(layout))) - 1) * Arena::kChunkBytes;
   }
 
   static uint32_t RowsPerChunk(const RowLayout& layout) {
@@ -53,18 +54,18 @@ class RowSpace {
   const RowLayout& layout() const { return layout_; }
   uint32_t rows_per_chunk() const { return rows_per_chunk_; }
 
-  RowRef RefOf(uint32_t chunk, uint32_t slot) const {
-    return RowRef{chunk << slot_bits_ | slot};
+  RowRef RefOf(uint32_t chunk, uint32_t cell) const {
+    return RowRef{chunk << cell_bits_ | cell};
   }
   std::byte* At(RowRef ref) const {
     const uint32_t bits = static_cast<uint32_t>(ref);
-    return base_ + size_t{bits >> slot_bits_} * Arena::kChunkBytes +
-           size_t{bits & slot_mask_} * row_bytes_;
+    return base_ + size_t{bits >> cell_bits_} * Arena::kChunkBytes +
+           size_t{bits & cell_mask_} * row_bytes_;
   }
   Key KeyAt(RowRef ref) const { return RowLayout::Header(At(ref)).key; }
 
  private:
-  static int SlotBits(const RowLayout& layout) {
+  static int CellBits(const RowLayout& layout) {
     return static_cast<int>(std::bit_width(RowsPerChunk(layout) - 1));
   }
 
@@ -72,8 +73,8 @@ class RowSpace {
   std::byte* const base_;
   const RowLayout layout_;
   const uint32_t rows_per_chunk_;
-  const int slot_bits_;
-  const uint32_t slot_mask_;
+  const int cell_bits_;
+  const uint32_t cell_mask_;
   const uint32_t row_bytes_;
 };
 

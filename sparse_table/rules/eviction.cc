@@ -12,8 +12,8 @@
 #include "base/mix.h"
 #include "base/status_macros.h"
 #include "base/types.h"
+#include "sparse_table/rows/row_cells.h"
 #include "sparse_table/rows/row_layout.h"
-#include "sparse_table/rows/row_slots.h"
 
 namespace oarlock::sparse_table {
 namespace {
@@ -108,15 +108,15 @@ class Sweep {
   // still is not kStays under the exclusive lock.
   template <typename CauseOf>
   absl::Status EvictWhere(CauseOf cause_of) {
-    RowSlots::Cursor cursor;
+    RowCells::Cursor cursor;
     std::vector<RowRef> found;
     for (bool more = true; more;) {
       found.clear();
       {
         ReaderGuard guard(partition_.lock());
         now_ = partition_.latest_touch();
-        more = partition_.slots().VisitRows(
-            &cursor, kSlotsPerHold, [&](RowRef ref, const std::byte* row) {
+        more = partition_.cells().VisitRows(
+            &cursor, kCellsPerHold, [&](RowRef ref, const std::byte* row) {
               ++result_.examined_rows;
               if (cause_of(FactsOf(row)) != Cause::kStays) found.push_back(ref);
             });
@@ -218,10 +218,10 @@ class Sweep {
       if (partition_.tiers().cold_rows == 0) return read;
     }
     const size_t row_bytes = rows_.layout().row_bytes();
-    read.bytes.resize(kSlotsPerHold * row_bytes);
+    read.bytes.resize(kCellsPerHold * row_bytes);
     OARLOCK_ASSIGN_OR_RETURN(
         read.next,
-        tier_->VisitDisk(tier_->cold_rows(), index_, first, kSlotsPerHold,
+        tier_->VisitDisk(tier_->cold_rows(), index_, first, kCellsPerHold,
                          [&](const std::byte* row) {
                            read.rows.push_back(read.bytes.data() +
                                                read.rows.size() * row_bytes);
@@ -239,15 +239,15 @@ class Sweep {
   // Finds the last one that has to go, then evicts it and all before it.
   absl::Status EvictDownToLowMark() {
     std::vector<RowFacts> all;
-    RowSlots::Cursor cursor;
+    RowCells::Cursor cursor;
     for (bool more = true; more;) {
       ReaderGuard guard(partition_.lock());
       if (partition_.num_rows() <= *limits_.partition_rows_max) {
         return absl::OkStatus();
       }
       now_ = partition_.latest_touch();
-      more = partition_.slots().VisitRows(
-          &cursor, kSlotsPerHold,
+      more = partition_.cells().VisitRows(
+          &cursor, kCellsPerHold,
           [&](RowRef, const std::byte* row) { all.push_back(FactsOf(row)); });
     }
     if (tier_ != nullptr) OARLOCK_RETURN_IF_ERROR(AddColdFacts(&all));

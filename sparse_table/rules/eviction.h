@@ -1,6 +1,6 @@
 // Which rows go, and how they go while traffic goes on.
 //
-// A partition is looked through in steps of kSlotsPerHold slots. A step reads
+// A partition is looked through in steps of kCellsPerHold cells. A step reads
 // under the shared lock; only when it has found rows to evict does it take the
 // lock exclusively and look at those again, since they may have been pushed to
 // in between. Cold rows (sparse_table/tier.h) come after those in memory, read
@@ -57,9 +57,9 @@ struct EvictionResult {
   EvictionResult& operator+=(const EvictionResult& other);
 };
 
-// Slots that are looked at while a partition is locked: some 20 microseconds,
+// Cells that are looked at while a partition is locked: some 20 microseconds,
 // 100 when all their rows go.
-inline constexpr uint32_t kSlotsPerHold = 512;
+inline constexpr uint32_t kCellsPerHold = 512;
 
 // A partition and what lies around it.
 struct EvictionScope {

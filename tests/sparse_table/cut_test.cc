@@ -89,7 +89,7 @@ TEST(CutTest, ADeltaHasWhatChangedAndNothingElse) {
   }
 }
 
-// Rows that change, go to disk and come back, into slots whose other rows have
+// Rows that change, go to disk and come back, into cells whose other rows have
 // only been pulled: they are in the delta wherever they are at the freeze.
 TEST(CutTest, AChangedRowIsInTheDeltaHoweverOftenItMoves) {
   for (const int num_returns : {0, 1, 2}) {
@@ -229,7 +229,7 @@ TEST(CutTest, EqualRowsHaveEqualDigestsHoweverTheyCameAbout) {
   const auto b = MakeCutTable(SparseConfig(kCutDim, AdagradOptimizer()), 11);
   PushKeys(0, 500, *a);
   PushKeys(100, 300, *a);
-  // In another order, hence in other slots and with other versions.
+  // In another order, hence in other cells and with other versions.
   for (uint64_t first = 500; first > 0; first -= 100) {
     PushKeys(first - 100, 100, *b, 7);
   }

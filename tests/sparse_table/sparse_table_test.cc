@@ -329,7 +329,7 @@ TEST(SparseTableTest, RulesThatMakeNoSenseAreRefused) {
           "accessor plain", v1::PLAIN);
 }
 
-TEST(SparseTableTest, EvictedSlotsAreUsedAgain) {
+TEST(SparseTableTest, EvictedCellsAreUsedAgain) {
   constexpr int kBits = 1;
   const std::unique_ptr<SparseTable> table =
       MakeTable(SparseConfig(8, AdagradOptimizer()), kBits);

@@ -22,9 +22,9 @@ class Rows {
   const RowSpace* space() const { return &space_; }
 
   RowRef Create(Key key) {
-    if (slot_ == 0) chunk_ = *arena_->Allocate();
-    const RowRef ref = space_.RefOf(chunk_, slot_);
-    slot_ = (slot_ + 1) % space_.rows_per_chunk();
+    if (cell_ == 0) chunk_ = *arena_->Allocate();
+    const RowRef ref = space_.RefOf(chunk_, cell_);
+    cell_ = (cell_ + 1) % space_.rows_per_chunk();
     RowLayout::Header(space_.At(ref)) = RowHeader{.key = key};
     return ref;
   }
@@ -33,7 +33,7 @@ class Rows {
   std::unique_ptr<Arena> arena_;
   RowSpace space_;
   uint32_t chunk_ = 0;
-  uint32_t slot_ = 0;
+  uint32_t cell_ = 0;
 };
 
 void Insert(RowIndex& index, Rows& rows, Key key,

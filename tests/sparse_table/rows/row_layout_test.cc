@@ -53,8 +53,8 @@ TEST(RowSpaceTest, RowsOfAllSizesKeepToTheirChunksAndApart) {
     const RowSpace rows(arena->get(), layout);
     for (uint32_t chunk = 0; chunk < 3; ++chunk) {
       std::byte* expected = (*arena)->ChunkAddress(chunk);
-      for (uint32_t slot = 0; slot < rows.rows_per_chunk(); ++slot) {
-        ASSERT_EQ(rows.At(rows.RefOf(chunk, slot)), expected);
+      for (uint32_t cell = 0; cell < rows.rows_per_chunk(); ++cell) {
+        ASSERT_EQ(rows.At(rows.RefOf(chunk, cell)), expected);
         expected += layout.row_bytes();
       }
       EXPECT_LE(expected, (*arena)->ChunkAddress(chunk + 1));

@@ -1,4 +1,4 @@
-#include "sparse_table/rows/row_slots.h"
+#include "sparse_table/rows/row_cells.h"
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
@@ -6,18 +6,18 @@
 
 namespace oarlock::sparse_table {
 
-absl::Status RowSlots::Reserve(size_t num_new) {
+absl::Status RowCells::Reserve(size_t num_new) {
   const size_t num_at_tail = num_new - std::min(num_new, num_free_);
   if (num_at_tail == 0) return absl::OkStatus();
   while ((chunks_.size() - tail_) * rows_->rows_per_chunk() <
-         num_at_tail + tail_slot_) {
+         num_at_tail + tail_cell_) {
     OARLOCK_ASSIGN_OR_RETURN(const uint32_t chunk, rows_->arena().Allocate());
     chunks_.push_back(chunk);
   }
   return absl::OkStatus();
 }
 
-RowRef RowSlots::Take() {
+RowRef RowCells::Take() {
   if (free_ != kNoRow) {
     const RowRef ref = free_;
     free_ = RowRef{static_cast<uint32_t>(rows_->KeyAt(ref))};
@@ -25,15 +25,15 @@ RowRef RowSlots::Take() {
     return ref;
   }
   OARLOCK_CHECK(tail_ < chunks_.size());
-  const RowRef ref = rows_->RefOf(chunks_[tail_], tail_slot_);
-  if (++tail_slot_ == rows_->rows_per_chunk()) {
+  const RowRef ref = rows_->RefOf(chunks_[tail_], tail_cell_);
+  if (++tail_cell_ == rows_->rows_per_chunk()) {
     ++tail_;
-    tail_slot_ = 0;
+    tail_cell_ = 0;
   }
   return ref;
 }
 
-void RowSlots::GiveBack(RowRef ref) {
+void RowCells::GiveBack(RowRef ref) {
   RowHeader& header = RowLayout::Header(rows_->At(ref));
   OARLOCK_CHECK(!header.is_free());
   header.key = Key{static_cast<uint32_t>(free_)};
@@ -42,8 +42,8 @@ void RowSlots::GiveBack(RowRef ref) {
   ++num_free_;
 }
 
-RowRef RowSlots::AdvanceHand() {
-  if (hand_ >= end()) hand_ = first_slot_;
+RowRef RowCells::AdvanceHand() {
+  if (hand_ >= end()) hand_ = first_cell_;
   const size_t rows_per_chunk = rows_->rows_per_chunk();
   const RowRef ref =
       rows_->RefOf(chunks_[hand_ / rows_per_chunk],
@@ -52,14 +52,14 @@ RowRef RowSlots::AdvanceHand() {
   return ref;
 }
 
-std::vector<RowSlots::Range> RowSlots::UsedRanges() const {
+std::vector<RowCells::Range> RowCells::UsedRanges() const {
   std::vector<Range> ranges;
   ranges.reserve(tail_ + 1);
   for (size_t i = 0; i <= tail_ && i < chunks_.size(); ++i) {
     const Range range = {
         .chunk = chunks_[i],
-        .begin = i == 0 ? first_slot_ : 0,
-        .end = i == tail_ ? tail_slot_ : rows_->rows_per_chunk()};
+        .begin = i == 0 ? first_cell_ : 0,
+        .end = i == tail_ ? tail_cell_ : rows_->rows_per_chunk()};
     if (range.begin < range.end) ranges.push_back(range);
   }
   return ranges;
