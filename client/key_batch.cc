@@ -68,19 +68,19 @@ void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
     partition[num_distinct] =
         static_cast<uint16_t>(PartitionOfMix(mix, partition_bits).value());
   };
-  // What stands in a slot: a distinct key, or nothing, which is the place of
+  // What stands in an entry: a distinct key, or nothing, which is the place of
   // the next one.
   struct Found {
     uint32_t index;
     bool is_new;
   };
-  const auto look_at = [&](size_t slot) -> Found {
-    const uint32_t index = table[slot] - first_entry;
+  const auto look_at = [&](size_t entry) -> Found {
+    const uint32_t index = table[entry] - first_entry;
     return {WithoutBranch(std::min(index, num_distinct)),
             index >= num_distinct};
   };
-  const auto take = [&](size_t slot, const Found& found, size_t i) {
-    table[slot] = first_entry + found.index;
+  const auto take = [&](size_t entry, const Found& found, size_t i) {
+    table[entry] = first_entry + found.index;
     row_of_key[i] = found.index;
     num_distinct += found.is_new;
   };
@@ -88,24 +88,24 @@ void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
   for (size_t i = 0; i < keys.size(); ++i) {
     const uint64_t mix = Mix(keys[i]);
     write_as_new(keys[i], mix);
-    const size_t slot = mix & mask;
-    const Found found = look_at(slot);
+    const size_t entry = mix & mask;
+    const Found found = look_at(entry);
     displaced[num_displaced] = static_cast<uint32_t>(i);
     num_displaced += distinct[found.index] != keys[i];
     // Of a displaced key: what is there already.
-    take(slot, found, i);
+    take(entry, found, i);
   }
   for (size_t d = 0; d < num_displaced; ++d) {
     const size_t i = displaced[d];
     const uint64_t mix = Mix(keys[i]);
     write_as_new(keys[i], mix);
-    size_t slot = mix & mask;
+    size_t entry = mix & mask;
     Found found;
     do {
-      slot = (slot + 1) & mask;
-      found = look_at(slot);
+      entry = (entry + 1) & mask;
+      found = look_at(entry);
     } while (distinct[found.index] != keys[i]);
-    take(slot, found, i);
+    take(entry, found, i);
   }
   num_distinct_ = num_distinct;
   first_entry_ += num_distinct;

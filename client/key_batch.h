@@ -49,7 +49,7 @@ class KeyBatch {
   // second cache.
   std::vector<uint32_t> table_;
   uint32_t first_entry_ = 1;
-  // Of a slot in that part of the table which this batch uses: where a key
+  // Of an entry in that part of the table which this batch uses: where a key
   // comes to lie depends on its batch alone.
   size_t mask_ = 0;
 

@@ -24,7 +24,7 @@ uint64_t IndexBytes(uint64_t num_rows) {
   constexpr double kBucketBytes = 64;
   return static_cast<uint64_t>(
       static_cast<double>(num_rows) *
-      (kBucketBytes / (RowIndex::kSlots * RowIndex::kMinLoad / 2)));
+      (kBucketBytes / (RowIndex::kEntries * RowIndex::kMinLoad / 2)));
 }
 
 // Rows of a partition in whole chunks, since a chunk is what it takes.

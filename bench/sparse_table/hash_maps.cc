@@ -80,7 +80,7 @@ class FlatMap {
   }
 
   // Calls use(i, row of key i). kPrefetch: what a patient user would add,
-  // asking for the map's slots and then for the rows 16 keys ahead.
+  // asking for the map's entries and then for the rows 16 keys ahead.
   template <bool kPrefetch, typename Use>
   void ForEach(const std::vector<uint64_t>& keys, bool with_state,
                Use use) const {
@@ -90,14 +90,14 @@ class FlatMap {
       }
       return;
     }
-    constexpr size_t kSlotAhead = 16, kRowAhead = 16;
+    constexpr size_t kEntryAhead = 16, kRowAhead = 16;
     float* ring[kRowAhead] = {};
     const size_t n = keys.size();
     for (size_t i = 0; i < n + kRowAhead; ++i) {
       float*& row = ring[i % kRowAhead];
       if (i >= kRowAhead) use(i - kRowAhead, row);
       if (i >= n) continue;
-      if (i + kSlotAhead < n) index_.prefetch(keys[i + kSlotAhead]);
+      if (i + kEntryAhead < n) index_.prefetch(keys[i + kEntryAhead]);
       row = rows_.At(index_.find(keys[i])->second);
       __builtin_prefetch(row);
       if (with_state) __builtin_prefetch(row + kDim);

@@ -137,16 +137,16 @@ class Deduplicator {
     distinct.clear();
     position.resize(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
-      size_t slot = (keys[i] * 0x9e3779b97f4a7c15u) >> (64 - kBits);
-      while (table_[slot].stamp == stamp_ &&
-             distinct[table_[slot].index] != keys[i]) {
-        slot = (slot + 1) % table_.size();
+      size_t entry = (keys[i] * 0x9e3779b97f4a7c15u) >> (64 - kBits);
+      while (table_[entry].stamp == stamp_ &&
+             distinct[table_[entry].index] != keys[i]) {
+        entry = (entry + 1) % table_.size();
       }
-      if (table_[slot].stamp != stamp_) {
-        table_[slot] = {stamp_, static_cast<uint32_t>(distinct.size())};
+      if (table_[entry].stamp != stamp_) {
+        table_[entry] = {stamp_, static_cast<uint32_t>(distinct.size())};
         distinct.push_back(keys[i]);
       }
-      position[i] = table_[slot].index;
+      position[i] = table_[entry].index;
     }
   }
 
@@ -155,12 +155,12 @@ class Deduplicator {
 
  private:
   static constexpr int kBits = 15;
-  struct Slot {
+  struct Entry {
     uint32_t stamp = 0;
     uint32_t index = 0;
   };
   uint32_t stamp_ = 0;
-  std::vector<Slot> table_ = std::vector<Slot>(size_t{1} << kBits);
+  std::vector<Entry> table_ = std::vector<Entry>(size_t{1} << kBits);
 };
 
 class Client {

@@ -107,14 +107,14 @@ void SparseRoundMerger::AddGroup(Cursor* cursor, size_t first) {
 size_t SparseRoundMerger::PlaceOf(Key key, size_t first, bool* is_new) {
   const size_t mask = places_.size() - 1;
   // The high bits chose the partition and are the same for all keys here.
-  size_t slot = Mix(key) & mask;
-  while (places_[slot] != 0) {
-    const size_t place = first + places_[slot] - 1;
+  size_t entry = Mix(key) & mask;
+  while (places_[entry] != 0) {
+    const size_t place = first + places_[entry] - 1;
     if (keys_[place] == key) return place;
-    slot = (slot + 1) & mask;
+    entry = (entry + 1) & mask;
   }
   const size_t place = keys_.size();
-  places_[slot] = static_cast<uint32_t>(place - first + 1);
+  places_[entry] = static_cast<uint32_t>(place - first + 1);
   keys_.push_back(key);
   gradients_.resize(gradients_.size() + dim_);
   if (has_shows_) shows_.push_back(0);

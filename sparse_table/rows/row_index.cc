@@ -37,7 +37,8 @@ size_t RowIndex::GrowthRows(uint64_t num_buckets) const {
   const double jitter =
       RandomUniform(jitter_seed_, std::bit_width(num_buckets));
   const double load = kMinLoad + (kMaxLoad - kMinLoad) * jitter;
-  return static_cast<size_t>(static_cast<double>(num_buckets * kSlots) * load);
+  return static_cast<size_t>(static_cast<double>(num_buckets * kEntries) *
+                             load);
 }
 
 absl::Status RowIndex::Reserve(size_t num_new) {
@@ -48,7 +49,7 @@ absl::Status RowIndex::Reserve(size_t num_new) {
   while (GrowthRows(larger) < wanted) larger *= 2;
   absl::Status grown = Grow(larger);
   if (grown.ok()) return grown;
-  const double full = kFullLoad * kSlots * static_cast<double>(num_buckets());
+  const double full = kFullLoad * kEntries * static_cast<double>(num_buckets());
   if (storage_.buckets != nullptr && static_cast<double>(wanted) <= full) {
     return absl::OkStatus();
   }
@@ -59,7 +60,7 @@ void RowIndex::InsertInto(Bucket* buckets, uint64_t mask, uint64_t mix,
                           RowRef row) {
   for (uint64_t i = mix & mask;; i = (i + 1) & mask) {
     Bucket& bucket = buckets[i];
-    if (bucket.count < kSlots) {
+    if (bucket.count < kEntries) {
       bucket.tags[bucket.count] = TagOf(mix);
       bucket.rows[bucket.count] = row;
       ++bucket.count;
@@ -72,7 +73,7 @@ void RowIndex::InsertInto(Bucket* buckets, uint64_t mask, uint64_t mix,
 }
 
 void RowIndex::Insert(uint64_t mix, RowRef row) {
-  OARLOCK_CHECK(num_rows_ < num_buckets() * kSlots &&
+  OARLOCK_CHECK(num_rows_ < num_buckets() * kEntries &&
                 storage_.buckets != nullptr);
   InsertInto(buckets_.load(std::memory_order_relaxed),
              mask_.load(std::memory_order_relaxed), mix, row);
@@ -84,11 +85,11 @@ void RowIndex::Erase(uint64_t mix, RowRef row) {
   const uint64_t mask = mask_.load(std::memory_order_relaxed);
   for (uint64_t i = mix & mask;; i = (i + 1) & mask) {
     Bucket& bucket = buckets[i];
-    for (int slot = 0; slot < bucket.count; ++slot) {
-      if (bucket.rows[slot] != row) continue;
+    for (int entry = 0; entry < bucket.count; ++entry) {
+      if (bucket.rows[entry] != row) continue;
       --bucket.count;
-      bucket.tags[slot] = bucket.tags[bucket.count];
-      bucket.rows[slot] = bucket.rows[bucket.count];
+      bucket.tags[entry] = bucket.tags[bucket.count];
+      bucket.rows[entry] = bucket.rows[bucket.count];
       --num_rows_;
       return;
     }

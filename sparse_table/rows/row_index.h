@@ -9,8 +9,8 @@
 // partition took the highest: all three are independent. Keys are not stored
 // here but verified in the row's header, which a pull or push reads anyway, so
 // a hit costs two cache misses (bucket, row), a miss one, and the index 6.4
-// bytes a slot. A wrong tag match (1 in 6,500 lookups at 10 full slots) costs
-// one row header.
+// bytes an entry. A wrong tag match (1 in 6,500 lookups in a bucket of 10 rows)
+// costs one row header.
 //
 // A full bucket passes rows on to the next one and counts them in `overflow`;
 // a lookup goes on only past a bucket that has passed something on. `count` and
@@ -44,7 +44,7 @@ namespace oarlock::sparse_table {
 // partition's lock exclusively; Prefetch needs no lock at all.
 class RowIndex {
  public:
-  static constexpr int kSlots = 10;
+  static constexpr int kEntries = 10;
   static constexpr double kMinLoad = 0.60;
   static constexpr double kMaxLoad = 0.80;
   // Without memory for a larger index this one is filled up to here.
@@ -97,8 +97,8 @@ class RowIndex {
 
  private:
   struct alignas(64) Bucket {
-    uint16_t tags[kSlots];
-    RowRef rows[kSlots];
+    uint16_t tags[kEntries];
+    RowRef rows[kEntries];
     uint16_t count;
     // Rows that would be here or earlier but were passed on; stays at its
     // maximum once there.
@@ -110,7 +110,7 @@ class RowIndex {
     return static_cast<uint16_t>(mix >> 32);
   }
 
-  // Bit i: slot i is in use and has this tag.
+  // Bit i: entry i is in use and has this tag.
   static uint32_t Matches(const Bucket& bucket, uint16_t tag) {
     const uint32_t used = (1u << bucket.count) - 1;
 #if defined(__SSE2__)
@@ -123,7 +123,7 @@ class RowIndex {
     return _mm_movemask_epi8(_mm_packs_epi16(low, high)) & used;
 #else
     uint32_t matches = 0;
-    for (int i = 0; i < kSlots; ++i) {
+    for (int i = 0; i < kEntries; ++i) {
       matches |= static_cast<uint32_t>(bucket.tags[i] == tag) << i;
     }
     return matches & used;
