@@ -137,23 +137,23 @@ class LoadBench {
         }
         keys.push_back(oarlock::Key{KeyOfRow(row)});
       }
-      auto slot = std::make_shared<Slot>(kBatchKeys);
-      slot->keys.Build(keys, client_->partition_bits());
+      auto in_flight = std::make_shared<InFlightBatch>(kBatchKeys);
+      in_flight->keys.Build(keys, client_->partition_bits());
       oarlock::worker::DenseCopy* const dense = pool_.Acquire();
-      Push(slot, *dense, nullptr);
+      Push(in_flight, *dense, nullptr);
       pool_.Release(dense);
     }
     pool_.WaitForAllPermits();
   }
 
-  void Push(const std::shared_ptr<Slot>& slot,
+  void Push(const std::shared_ptr<InFlightBatch>& in_flight,
             const oarlock::worker::DenseCopy& dense, Times* times) {
     pool_.AcquirePermit(dense);
     oarlock::client::PushRequest push;
     push.cut = dense.cut();
-    push.sparse.push_back({kRows, &slot->keys, gradients_.data()});
+    push.sparse.push_back({kRows, &in_flight->keys, gradients_.data()});
     const double start = Now();
-    marker_.Push("train/0", push, nullptr, slot,
+    marker_.Push("train/0", push, nullptr, in_flight,
                  [this, times, start](const absl::Status& status) {
                    Require(status);
                    if (times != nullptr) {
@@ -172,11 +172,12 @@ class LoadBench {
       for (oarlock::Key& key : keys) {
         key = oarlock::Key{KeyOfRow(random() % rows_)};
       }
-      auto slot = std::make_shared<Slot>(kBatchKeys);
-      slot->keys.Build(keys, client_->partition_bits());
+      auto in_flight = std::make_shared<InFlightBatch>(kBatchKeys);
+      in_flight->keys.Build(keys, client_->partition_bits());
       const double start = Now();
       absl::Notification pulled;
-      client_->PullSparse(kRows, slot->keys, slot->rows.data(), nullptr, slot,
+      client_->PullSparse(kRows, in_flight->keys, in_flight->rows.data(),
+                          nullptr, in_flight,
                           [&pulled](const absl::Status& status) {
                             Require(status);
                             pulled.Notify();
@@ -187,7 +188,7 @@ class LoadBench {
       const double begin = ThreadCpu();
       while ((ThreadCpu() - begin) * kMicros < compute_us_) {
       }
-      Push(slot, *dense, pushes);
+      Push(in_flight, *dense, pushes);
       pool_.Release(dense);
     }
   }

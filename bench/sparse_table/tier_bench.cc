@@ -222,18 +222,18 @@ class ChunkTable {
 
   // Rows are created as traffic of `distribution` first names them.
   explicit ChunkTable(Distribution distribution)
-      : slot_of_row_(kRows, kNone),
+      : cell_of_row_(kRows, kNone),
         frame_of_chunk_(kChunks, kNone),
         frames_(kFrames),
         memory_(kFrames * kChunkBytes) {
-    uint32_t num_slots = 0;
+    uint32_t num_cells = 0;
     for (const auto& batch : MakeBatches(distribution, 100, kRows, 7)) {
       for (const uint32_t row : batch) {
-        if (slot_of_row_[row] == kNone) slot_of_row_[row] = num_slots++;
+        if (cell_of_row_[row] == kNone) cell_of_row_[row] = num_cells++;
       }
     }
-    for (uint32_t& slot : slot_of_row_) {
-      if (slot == kNone) slot = num_slots++;
+    for (uint32_t& cell : cell_of_row_) {
+      if (cell == kNone) cell = num_cells++;
     }
     rocksdb::Options options;
     options.create_if_missing = true;
@@ -287,17 +287,17 @@ class ChunkTable {
 
   // Chunk by chunk, so that each is brought once.
   void Touch(const std::vector<uint32_t>& rows, bool push) {
-    std::vector<uint32_t> slots;
-    for (const uint32_t row : rows) slots.push_back(slot_of_row_[row]);
-    std::sort(slots.begin(), slots.end());
+    std::vector<uint32_t> cells;
+    for (const uint32_t row : rows) cells.push_back(cell_of_row_[row]);
+    std::sort(cells.begin(), cells.end());
     std::vector<float> values(kDim);
-    for (size_t first = 0; first < slots.size();) {
+    for (size_t first = 0; first < cells.size();) {
       // The next chunks that are not here.
       std::vector<uint32_t> missing;
       size_t end = first;
-      for (; end < slots.size() && missing.size() < kReadAtOnce; ++end) {
-        const uint32_t chunk = slots[end] / kRowsPerChunk;
-        if (end > first && slots[end - 1] / kRowsPerChunk == chunk) continue;
+      for (; end < cells.size() && missing.size() < kReadAtOnce; ++end) {
+        const uint32_t chunk = cells[end] / kRowsPerChunk;
+        if (end > first && cells[end - 1] / kRowsPerChunk == chunk) continue;
         if (frame_of_chunk_[chunk] == kNone) {
           missing.push_back(chunk);
         } else {
@@ -306,12 +306,12 @@ class ChunkTable {
       }
       Bring(missing);
       for (; first < end; ++first) {
-        const uint32_t chunk = slots[first] / kRowsPerChunk;
+        const uint32_t chunk = cells[first] / kRowsPerChunk;
         if (frame_of_chunk_[chunk] == kNone) Bring({chunk});
         const uint32_t frame = frame_of_chunk_[chunk];
         float* const row = reinterpret_cast<float*>(
             memory_.data() + frame * kChunkBytes +
-            slots[first] % kRowsPerChunk * kRowBytes + 16);
+            cells[first] % kRowsPerChunk * kRowBytes + 16);
         if (push) {
           const float* const gradient = Gradients();
           for (size_t d = 0; d < kDim; ++d) row[d] -= gradient[d];
@@ -358,7 +358,7 @@ class ChunkTable {
     }
   }
 
-  std::vector<uint32_t> slot_of_row_;
+  std::vector<uint32_t> cell_of_row_;
   std::vector<uint32_t> frame_of_chunk_;
   std::vector<Frame> frames_;
   std::vector<char> memory_;

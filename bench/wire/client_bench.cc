@@ -59,10 +59,10 @@ oarlock::v1::TableConfig VectorConfig() {
 
 class ClientBench {
  public:
-  ClientBench(oarlock::client::ParameterClient* client, size_t num_slots)
+  ClientBench(oarlock::client::ParameterClient* client, size_t num_in_flight)
       : client_(client), traffic_(client, kBatchKeys) {
-    for (size_t i = 0; i < num_slots; ++i) {
-      slots_.push_back(std::make_shared<Slot>(kBatchKeys));
+    for (size_t i = 0; i < num_in_flight; ++i) {
+      in_flight_.push_back(std::make_shared<InFlightBatch>(kBatchKeys));
     }
     for (const Distribution distribution :
          {Distribution::kUniform, Distribution::kZipf}) {
@@ -87,48 +87,49 @@ class ClientBench {
       for (uint64_t row = first; row < end; ++row) {
         keys.push_back(oarlock::Key{KeyOfRow(row)});
       }
-      slots_[0]->keys.Build(keys, client_->partition_bits());
-      traffic_.Push(slots_[0], traffic_.gradients());
+      in_flight_[0]->keys.Build(keys, client_->partition_bits());
+      traffic_.Push(in_flight_[0], traffic_.gradients());
     }
   }
 
   // One repetition, one call in flight.
   Figures OneInFlight(Distribution distribution, bool pulls, bool pushes) {
     const bool zipf = distribution == Distribution::kZipf;
-    const std::shared_ptr<Slot>& slot = slots_[0];
+    const std::shared_ptr<InFlightBatch>& in_flight = in_flight_[0];
     std::vector<double> seconds;
     for (size_t call = 0; call < kCalls; ++call) {
       const auto& batch = batches_[zipf][next_++ % kBatches];
       // Uniform keys have no duplicates worth removing, and a worker pushes
       // the keys that it pulled.
       const bool timed_keys = zipf && pulls;
-      if (!timed_keys) slot->keys.Build(batch, client_->partition_bits());
+      if (!timed_keys) in_flight->keys.Build(batch, client_->partition_bits());
       const double start = Now();
-      if (timed_keys) slot->keys.Build(batch, client_->partition_bits());
+      if (timed_keys) in_flight->keys.Build(batch, client_->partition_bits());
       if (pulls) {
-        traffic_.Pull(slot);
-        if (zipf) traffic_.Expand(slot.get());
+        traffic_.Pull(in_flight);
+        if (zipf) traffic_.Expand(in_flight.get());
       }
       if (pushes) {
-        if (zipf) traffic_.Merge(slot.get());
-        traffic_.Push(slot, zipf ? slot->merged.data() : traffic_.gradients());
+        if (zipf) traffic_.Merge(in_flight.get());
+        traffic_.Push(in_flight,
+                      zipf ? in_flight->merged.data() : traffic_.gradients());
       }
       seconds.push_back(Now() - start);
     }
     return {{"p50_us", Median(seconds) * 1e6}};
   }
 
-  // One repetition of pulls, as many in flight as there are slots.
+  // One repetition of pulls, as many in flight as there are batches for it.
   Figures SeveralInFlight(Distribution distribution) {
     const bool zipf = distribution == Distribution::kZipf;
     std::mutex mutex;
     std::condition_variable pulled;
     std::deque<size_t> answered;
     const auto start_next = [&](size_t index) {
-      const std::shared_ptr<Slot>& slot = slots_[index];
-      slot->keys.Build(batches_[zipf][next_++ % kBatches],
-                       client_->partition_bits());
-      traffic_.StartPull(slot, [&, index] {
+      const std::shared_ptr<InFlightBatch>& in_flight = in_flight_[index];
+      in_flight->keys.Build(batches_[zipf][next_++ % kBatches],
+                            client_->partition_bits());
+      traffic_.StartPull(in_flight, [&, index] {
         std::lock_guard<std::mutex> lock(mutex);
         answered.push_back(index);
         pulled.notify_one();
@@ -137,7 +138,7 @@ class ClientBench {
     constexpr size_t kInAll = 4 * kCalls;
     const double begin = Now();
     size_t started = 0;
-    while (started < slots_.size()) start_next(started++);
+    while (started < in_flight_.size()) start_next(started++);
     for (size_t finished = 0; finished < kInAll; ++finished) {
       size_t index = 0;
       {
@@ -146,7 +147,7 @@ class ClientBench {
         index = answered.front();
         answered.pop_front();
       }
-      if (zipf) traffic_.Expand(slots_[index].get());
+      if (zipf) traffic_.Expand(in_flight_[index].get());
       if (started++ < kInAll) start_next(index);
     }
     return {
@@ -177,7 +178,7 @@ class ClientBench {
  private:
   oarlock::client::ParameterClient* const client_;
   Traffic traffic_;
-  std::vector<std::shared_ptr<Slot>> slots_;
+  std::vector<std::shared_ptr<InFlightBatch>> in_flight_;
   std::vector<std::vector<oarlock::Key>> batches_[2];
   size_t next_ = 0;
 };

@@ -93,8 +93,8 @@ class IdsBench {
     for (size_t b = 0; b < 2; ++b) {
       batches_[b] = Share(ids, kBatches[b], worker, num_workers);
     }
-    for (std::shared_ptr<Slot>& slot : slots_) {
-      slot = std::make_shared<Slot>(kBatches[1] * kIdColumns);
+    for (std::shared_ptr<InFlightBatch>& in_flight : in_flight_) {
+      in_flight = std::make_shared<InFlightBatch>(kBatches[1] * kIdColumns);
     }
   }
 
@@ -102,30 +102,30 @@ class IdsBench {
   void Fill() {
     Require(client_->CreateTable(RowsConfig()));
     for (const Keys& batch : batches_[0]) {
-      slots_[0]->keys.Build(batch, client_->partition_bits());
-      traffic_.Merge(slots_[0].get());
-      traffic_.Push(slots_[0], slots_[0]->merged.data());
+      in_flight_[0]->keys.Build(batch, client_->partition_bits());
+      traffic_.Merge(in_flight_[0].get());
+      traffic_.Push(in_flight_[0], in_flight_[0]->merged.data());
     }
   }
 
   // One call in flight, batches of 512.
   Figures OneInFlight(bool pulls) {
-    const std::shared_ptr<Slot>& slot = slots_[0];
+    const std::shared_ptr<InFlightBatch>& in_flight = in_flight_[0];
     std::vector<double> seconds, distinct;
     for (size_t call = 0; call < kCalls; ++call) {
       const Keys& batch = batches_[0][next_++ % batches_[0].size()];
-      if (!pulls) slot->keys.Build(batch, client_->partition_bits());
+      if (!pulls) in_flight->keys.Build(batch, client_->partition_bits());
       const double start = Now();
       if (pulls) {
-        slot->keys.Build(batch, client_->partition_bits());
-        traffic_.Pull(slot);
-        traffic_.Expand(slot.get());
+        in_flight->keys.Build(batch, client_->partition_bits());
+        traffic_.Pull(in_flight);
+        traffic_.Expand(in_flight.get());
       } else {
-        traffic_.Merge(slot.get());
-        traffic_.Push(slot, slot->merged.data());
+        traffic_.Merge(in_flight.get());
+        traffic_.Push(in_flight, in_flight->merged.data());
       }
       seconds.push_back(Now() - start);
-      distinct.push_back(static_cast<double>(slot->keys.keys().size()));
+      distinct.push_back(static_cast<double>(in_flight->keys.keys().size()));
     }
     return {{"p50_us", Median(seconds) * 1e6}, {"distinct", Median(distinct)}};
   }
@@ -140,31 +140,32 @@ class IdsBench {
     Responses responses;
     const auto start_pull = [&](size_t step) {
       if (step >= num_steps) return;
-      // Slots are used in turn, so this one's last push has its response.
-      const size_t index = step % kSlots;
-      responses.Wait(&responses.pushes[index], step / kSlots);
-      slots_[index]->keys.Build(batches[step % batches.size()],
-                                client_->partition_bits());
-      traffic_.EnqueuePull(slots_[index], [&responses, index] {
+      // Batches in flight are used in turn, so this one's last push has its
+      // response.
+      const size_t index = step % kInFlight;
+      responses.Wait(&responses.pushes[index], step / kInFlight);
+      in_flight_[index]->keys.Build(batches[step % batches.size()],
+                                    client_->partition_bits());
+      traffic_.EnqueuePull(in_flight_[index], [&responses, index] {
         responses.Add(&responses.pulls[index]);
       });
     };
     const double begin = Now();
     for (size_t step = 0; step < kAhead; ++step) start_pull(step);
     for (size_t step = 0; step < num_steps; ++step) {
-      const size_t index = step % kSlots;
-      const std::shared_ptr<Slot>& slot = slots_[index];
+      const size_t index = step % kInFlight;
+      const std::shared_ptr<InFlightBatch>& in_flight = in_flight_[index];
       start_pull(step + kAhead);
-      traffic_.Flush(slot);
-      responses.Wait(&responses.pulls[index], step / kSlots + 1);
-      traffic_.Merge(slot.get());
-      traffic_.StartPush(slot, slot->merged.data(), [&responses, index] {
-        responses.Add(&responses.pushes[index]);
-      });
+      traffic_.Flush(in_flight);
+      responses.Wait(&responses.pulls[index], step / kInFlight + 1);
+      traffic_.Merge(in_flight.get());
+      traffic_.StartPush(
+          in_flight, in_flight->merged.data(),
+          [&responses, index] { responses.Add(&responses.pushes[index]); });
     }
-    for (size_t i = 0; i < kSlots; ++i) {
+    for (size_t i = 0; i < kInFlight; ++i) {
       responses.Wait(&responses.pushes[i],
-                     (num_steps + kSlots - 1 - i) / kSlots);
+                     (num_steps + kInFlight - 1 - i) / kInFlight);
     }
     return {
         {"begin", begin},
@@ -173,12 +174,12 @@ class IdsBench {
   }
 
  private:
-  // Batches that are pulled ahead; with them in a slot each the batch under way
+  // Batches that are pulled ahead; in flight besides are the batch under way
   // and two that are pushed.
   static constexpr size_t kAhead = 2;
-  static constexpr size_t kSlots = kAhead + 3;
+  static constexpr size_t kInFlight = kAhead + 3;
 
-  // What has been answered so far, by slot.
+  // What has been answered so far, by batch in flight.
   struct Responses {
     void Add(size_t* count) {
       std::lock_guard<std::mutex> lock(mutex);
@@ -191,14 +192,14 @@ class IdsBench {
     }
     std::mutex mutex;
     std::condition_variable changed;
-    std::array<size_t, kSlots> pulls = {};
-    std::array<size_t, kSlots> pushes = {};
+    std::array<size_t, kInFlight> pulls = {};
+    std::array<size_t, kInFlight> pushes = {};
   };
 
   oarlock::client::ParameterClient* const client_;
   Traffic traffic_;
   std::vector<Keys> batches_[2];
-  std::shared_ptr<Slot> slots_[kSlots];
+  std::shared_ptr<InFlightBatch> in_flight_[kInFlight];
   size_t next_ = 0;
 };
 

@@ -34,64 +34,67 @@ Traffic::Traffic(oarlock::client::ParameterClient* client, size_t num_keys)
       backend_(*oarlock::nn::NewMathBackend("onednn")),
       gradients_(SomeGradients(num_keys)) {}
 
-void Traffic::StartPull(const std::shared_ptr<Slot>& slot,
+void Traffic::StartPull(const std::shared_ptr<InFlightBatch>& in_flight,
                         std::function<void()> done) {
-  client_->PullSparse(kRows, slot->keys, slot->rows.data(), nullptr, slot,
-                      [done = std::move(done)](absl::Status status) {
+  client_->PullSparse(kRows, in_flight->keys, in_flight->rows.data(), nullptr,
+                      in_flight, [done = std::move(done)](absl::Status status) {
                         Require(status);
                         done();
                       });
 }
 
-void Traffic::EnqueuePull(const std::shared_ptr<Slot>& slot,
+void Traffic::EnqueuePull(const std::shared_ptr<InFlightBatch>& in_flight,
                           std::function<void()> done) {
-  client_->EnqueuePullSparse(kRows, slot->keys, slot->rows.data(), nullptr,
-                             slot,
+  client_->EnqueuePullSparse(kRows, in_flight->keys, in_flight->rows.data(),
+                             nullptr, in_flight,
                              [done = std::move(done)](absl::Status status) {
                                Require(status);
                                done();
                              });
 }
 
-void Traffic::Pull(const std::shared_ptr<Slot>& slot) {
+void Traffic::Pull(const std::shared_ptr<InFlightBatch>& in_flight) {
   absl::Notification done;
-  StartPull(slot, [&done] { done.Notify(); });
+  StartPull(in_flight, [&done] { done.Notify(); });
   done.WaitForNotification();
 }
 
-void Traffic::StartPush(const std::shared_ptr<Slot>& slot,
+void Traffic::StartPush(const std::shared_ptr<InFlightBatch>& in_flight,
                         const float* gradients, std::function<void()> done) {
   oarlock::client::PushRequest push;
-  push.sparse.push_back({kRows, &slot->keys, gradients});
-  client_->Push(push, nullptr, slot,
+  push.sparse.push_back({kRows, &in_flight->keys, gradients});
+  client_->Push(push, nullptr, in_flight,
                 [done = std::move(done)](absl::Status status) {
                   Require(status);
                   done();
                 });
 }
 
-void Traffic::Push(const std::shared_ptr<Slot>& slot, const float* gradients) {
+void Traffic::Push(const std::shared_ptr<InFlightBatch>& in_flight,
+                   const float* gradients) {
   absl::Notification done;
-  StartPush(slot, gradients, [&done] { done.Notify(); });
+  StartPush(in_flight, gradients, [&done] { done.Notify(); });
   done.WaitForNotification();
 }
 
-void Traffic::Expand(Slot* slot) {
-  backend_->SumBags(Bags(*slot), slot->rows.data(), slot->expanded.data());
+void Traffic::Expand(InFlightBatch* in_flight) {
+  backend_->SumBags(Bags(*in_flight), in_flight->rows.data(),
+                    in_flight->expanded.data());
 }
 
-void Traffic::Merge(Slot* slot) {
-  backend_->Fill(slot->keys.keys().size() * kDim, 0, slot->merged.data());
-  backend_->SumBagsBackward(Bags(*slot), gradients_.data(),
-                            slot->merged.data());
+void Traffic::Merge(InFlightBatch* in_flight) {
+  backend_->Fill(in_flight->keys.keys().size() * kDim, 0,
+                 in_flight->merged.data());
+  backend_->SumBagsBackward(Bags(*in_flight), gradients_.data(),
+                            in_flight->merged.data());
 }
 
-oarlock::nn::RowBags Traffic::Bags(const Slot& slot) const {
+oarlock::nn::RowBags Traffic::Bags(const InFlightBatch& in_flight) const {
   oarlock::nn::RowBags bags;
-  bags.num_examples = slot.keys.row_of_key().size();
+  bags.num_examples = in_flight.keys.row_of_key().size();
   bags.num_slots = 1;
   bags.row_dim = bags.width = kDim;
-  bags.row_of_key = slot.keys.row_of_key().data();
+  bags.row_of_key = in_flight.keys.row_of_key().data();
   return bags;
 }
 

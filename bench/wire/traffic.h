@@ -28,8 +28,8 @@ void Require(const absl::Status& status);
 oarlock::v1::TableConfig RowsConfig();
 
 // What one batch needs on its way, reused from batch to batch.
-struct Slot {
-  explicit Slot(size_t num_keys)
+struct InFlightBatch {
+  explicit InFlightBatch(size_t num_keys)
       : rows(num_keys * kDim),
         merged(num_keys * kDim),
         expanded(num_keys * kDim) {}
@@ -47,25 +47,30 @@ class Traffic {
   Traffic(oarlock::client::ParameterClient* client, size_t num_keys);
 
   // `done` is called in a thread of the client's.
-  void StartPull(const std::shared_ptr<Slot>& slot, std::function<void()> done);
-  // With the next push, or when it is flushed.
-  void EnqueuePull(const std::shared_ptr<Slot>& slot,
-                   std::function<void()> done);
-  void Flush(const std::shared_ptr<Slot>& slot) { client_->Flush(slot.get()); }
-  void Pull(const std::shared_ptr<Slot>& slot);
-  void StartPush(const std::shared_ptr<Slot>& slot, const float* gradients,
+  void StartPull(const std::shared_ptr<InFlightBatch>& in_flight,
                  std::function<void()> done);
-  void Push(const std::shared_ptr<Slot>& slot, const float* gradients);
+  // With the next push, or when it is flushed.
+  void EnqueuePull(const std::shared_ptr<InFlightBatch>& in_flight,
+                   std::function<void()> done);
+  void Flush(const std::shared_ptr<InFlightBatch>& in_flight) {
+    client_->Flush(in_flight.get());
+  }
+  void Pull(const std::shared_ptr<InFlightBatch>& in_flight);
+  void StartPush(const std::shared_ptr<InFlightBatch>& in_flight,
+                 const float* gradients, std::function<void()> done);
+  void Push(const std::shared_ptr<InFlightBatch>& in_flight,
+            const float* gradients);
 
-  // slot->rows to slot->expanded, and gradients() to slot->merged.
-  void Expand(Slot* slot);
-  void Merge(Slot* slot);
+  // in_flight->rows to in_flight->expanded, and gradients() to
+  // in_flight->merged.
+  void Expand(InFlightBatch* in_flight);
+  void Merge(InFlightBatch* in_flight);
 
   // One for each occurrence of a key.
   const float* gradients() const { return gradients_.data(); }
 
  private:
-  oarlock::nn::RowBags Bags(const Slot& slot) const;
+  oarlock::nn::RowBags Bags(const InFlightBatch& in_flight) const;
 
   oarlock::client::ParameterClient* const client_;
   const std::unique_ptr<oarlock::nn::MathBackend> backend_;

@@ -23,8 +23,8 @@ Generation GenerationOf(const v1::RequestHeader& header) {
 
 void PushLedger::Message::EndUnderWay(
     std::optional<LedgerRecords::Outcome> outcome) {
-  Slot* const slot = std::exchange(slot_, nullptr);
-  absl::MutexLock lock(&slot->mutex);
+  WorkerEntry* const entry = std::exchange(entry_, nullptr);
+  absl::MutexLock lock(&entry->mutex);
   if (completes_) {
     --incarnation_->num_completions;
   } else {
@@ -39,13 +39,13 @@ void PushLedger::Message::EndUnderWay(
   if (!incarnation_->idle() || incarnation_->records != nullptr) return;
   // Its pushes were refused, or it is one that others complete: nothing to
   // keep.
-  std::erase_if(slot->incarnations, [&](const auto& incarnation) {
+  std::erase_if(entry->incarnations, [&](const auto& incarnation) {
     return incarnation.get() == incarnation_;
   });
 }
 
 PushLedger::PushLedger(const WorkerFences* fences)
-    : fences_(fences), slots_(new Slot[fences->num_workers()]) {}
+    : fences_(fences), workers_(new WorkerEntry[fences->num_workers()]) {}
 
 PushLedger::~PushLedger() = default;
 
@@ -98,7 +98,7 @@ void PushLedger::Readmit(v1::RequestHeader* header, Message* message) {
 }
 
 absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
-  OARLOCK_CHECK(message->slot_ == nullptr);
+  OARLOCK_CHECK(message->entry_ == nullptr);
   const Generation generation = GenerationOf(*header);
   message->completes_ = header->completing_generation() != 0;
   PushMessageHeader& kept = message->header_;
@@ -109,29 +109,29 @@ absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
   kept.examples.Swap(header->mutable_examples());
   kept.dense_examples.Swap(header->mutable_dense_examples());
 
-  Slot& slot = slots_[header->worker_index()];
-  absl::MutexLock lock(&slot.mutex);
-  if (generation <= slot.retired) {
+  WorkerEntry& entry = workers_[header->worker_index()];
+  absl::MutexLock lock(&entry.mutex);
+  if (generation <= entry.retired) {
     return absl::AbortedError(absl::StrCat(
         "worker ", header->worker_index(), " generation ", generation.value(),
         " is accounted for: nobody completes its pushes any more (push ",
         header->sequence(), "); drop it and take new leases"));
   }
   // From the end: the newest is nearly always meant.
-  auto place = slot.incarnations.end();
-  while (place != slot.incarnations.begin() &&
+  auto place = entry.incarnations.end();
+  while (place != entry.incarnations.begin() &&
          (*std::prev(place))->generation >= generation) {
     --place;
   }
-  if (place == slot.incarnations.end() || (*place)->generation != generation) {
-    place = slot.incarnations.insert(place, std::make_unique<Incarnation>());
+  if (place == entry.incarnations.end() || (*place)->generation != generation) {
+    place = entry.incarnations.insert(place, std::make_unique<Incarnation>());
     (*place)->generation = generation;
   }
   Incarnation& incarnation = **place;
   ++(message->completes_ ? incarnation.num_completions
                          : incarnation.num_pushes);
   message->incarnation_ = &incarnation;
-  message->slot_ = &slot;
+  message->entry_ = &entry;
   return absl::OkStatus();
 }
 
@@ -143,10 +143,10 @@ std::optional<v1::WorkerLedger> PushLedger::Collect(
   v1::WorkerLedger ledger;
   ledger.mutable_worker()->set_worker_index(worker.value());
   ledger.mutable_worker()->set_worker_generation(generation.value());
-  const Slot& slot = slots_[worker.value()];
-  absl::MutexLock lock(&slot.mutex);
-  if (generation <= slot.retired) return std::nullopt;
-  for (const std::unique_ptr<Incarnation>& incarnation : slot.incarnations) {
+  const WorkerEntry& entry = workers_[worker.value()];
+  absl::MutexLock lock(&entry.mutex);
+  if (generation <= entry.retired) return std::nullopt;
+  for (const std::unique_ptr<Incarnation>& incarnation : entry.incarnations) {
     if (incarnation->generation != generation) continue;
     if (incarnation->num_pushes > 0) return std::nullopt;
     if (incarnation->records != nullptr) {
@@ -158,14 +158,14 @@ std::optional<v1::WorkerLedger> PushLedger::Collect(
 
 bool PushLedger::Retire(WorkerIndex worker, Generation last) {
   if (worker.value() >= fences_->num_workers()) return true;
-  Slot& slot = slots_[worker.value()];
-  absl::MutexLock lock(&slot.mutex);
-  slot.retired = std::max(slot.retired, last);
-  std::erase_if(slot.incarnations, [&](const auto& incarnation) {
+  WorkerEntry& entry = workers_[worker.value()];
+  absl::MutexLock lock(&entry.mutex);
+  entry.retired = std::max(entry.retired, last);
+  std::erase_if(entry.incarnations, [&](const auto& incarnation) {
     return incarnation->generation <= last && incarnation->idle();
   });
-  return slot.incarnations.empty() ||
-         slot.incarnations.front()->generation > last;
+  return entry.incarnations.empty() ||
+         entry.incarnations.front()->generation > last;
 }
 
 }  // namespace oarlock::pserver

@@ -38,7 +38,7 @@ namespace oarlock::pserver {
 class PushLedger {
  private:
   struct Incarnation;
-  struct Slot;
+  struct WorkerEntry;
 
  public:
   // One message of a push, under way from when it is admitted until it is told
@@ -48,7 +48,7 @@ class PushLedger {
    public:
     Message() = default;
     Message(Message&& other)
-        : slot_(std::exchange(other.slot_, nullptr)),
+        : entry_(std::exchange(other.entry_, nullptr)),
           incarnation_(other.incarnation_),
           completes_(other.completes_),
           header_(std::move(other.header_)) {}
@@ -68,11 +68,11 @@ class PushLedger {
 
     // Notes nothing without an outcome.
     void End(std::optional<LedgerRecords::Outcome> outcome) {
-      if (slot_ != nullptr) EndUnderWay(outcome);
+      if (entry_ != nullptr) EndUnderWay(outcome);
     }
     void EndUnderWay(std::optional<LedgerRecords::Outcome> outcome);
 
-    Slot* slot_ = nullptr;  // null: under way nowhere
+    WorkerEntry* entry_ = nullptr;  // null: under way nowhere
     Incarnation* incarnation_ = nullptr;
     bool completes_ = false;
     PushMessageHeader header_;
@@ -105,7 +105,8 @@ class PushLedger {
   bool Retire(WorkerIndex worker, Generation last);
 
  private:
-  // Guarded by its slot's lock; stays where it is while a message is under way.
+  // Guarded by its worker's lock; stays where it is while a message is under
+  // way.
   struct Incarnation {
     Generation generation;
     // Under way.
@@ -116,7 +117,7 @@ class PushLedger {
 
     bool idle() const { return num_pushes == 0 && num_completions == 0; }
   };
-  struct alignas(64) Slot {
+  struct alignas(64) WorkerEntry {
     mutable absl::Mutex mutex;
     // Ascending by generation. The last one is nearly always meant.
     std::vector<std::unique_ptr<Incarnation>> incarnations
@@ -136,7 +137,7 @@ class PushLedger {
 
   const WorkerFences* const fences_;
   // By worker.
-  const std::unique_ptr<Slot[]> slots_;
+  const std::unique_ptr<WorkerEntry[]> workers_;
 };
 
 }  // namespace oarlock::pserver

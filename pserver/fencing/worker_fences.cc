@@ -31,7 +31,7 @@ absl::string_view HowItEnded(int life) {
 
 WorkerFences::WorkerFences(uint32_t num_workers, Start start)
     : num_workers_(num_workers),
-      slots_(new Slot[num_workers]),
+      workers_(new WorkerFence[num_workers]),
       open_(start == Start::kOpen) {}
 
 absl::Status WorkerFences::CheckPush(WorkerIndex worker,
@@ -51,38 +51,38 @@ absl::Status WorkerFences::CheckPush(WorkerIndex worker,
         "this server has not heard from the coordinator yet who may push; "
         "call again");
   }
-  Slot& slot = slots_[worker.value()];
-  const uint64_t newest = Raise(slot.newest, generation.value());
+  WorkerFence& fence = workers_[worker.value()];
+  const uint64_t newest = Raise(fence.newest, generation.value());
   if (generation.value() < newest) {
     return absl::AbortedError(absl::StrCat(
         "worker ", worker.value(), " generation ", generation.value(),
         " was fenced by generation ", newest, "; register anew"));
   }
-  if (generation.value() <= slot.closed.load()) {
+  if (generation.value() <= fence.closed.load()) {
     return absl::AbortedError(absl::StrCat(
         "worker ", worker.value(), " generation ", generation.value(), " ",
-        HowItEnded(slot.closed_life.load()), "; register anew"));
+        HowItEnded(fence.closed_life.load()), "; register anew"));
   }
   return absl::OkStatus();
 }
 
 bool WorkerFences::IsFenced(WorkerIndex worker, Generation generation) const {
   if (worker.value() >= num_workers_ || generation.value() == 0) return false;
-  const Slot& slot = slots_[worker.value()];
-  return generation.value() < slot.newest.load() ||
-         generation.value() <= slot.closed.load();
+  const WorkerFence& fence = workers_[worker.value()];
+  return generation.value() < fence.newest.load() ||
+         generation.value() <= fence.closed.load();
 }
 
 void WorkerFences::Update(
     const google::protobuf::RepeatedPtrField<v1::WorkerState>& states) {
   for (const v1::WorkerState& state : states) {
     if (state.worker_index() >= num_workers_) continue;
-    Slot& slot = slots_[state.worker_index()];
-    Raise(slot.newest, state.worker_generation());
+    WorkerFence& fence = workers_[state.worker_index()];
+    Raise(fence.newest, state.worker_generation());
     if (state.life() != v1::WorkerState::ALIVE &&
-        state.worker_generation() > slot.closed.load()) {
-      slot.closed_life.store(state.life());
-      Raise(slot.closed, state.worker_generation());
+        state.worker_generation() > fence.closed.load()) {
+      fence.closed_life.store(state.life());
+      Raise(fence.closed, state.worker_generation());
     }
   }
   open_.store(true);

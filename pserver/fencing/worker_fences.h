@@ -52,7 +52,7 @@ class WorkerFences {
   uint32_t num_workers() const { return num_workers_; }
 
  private:
-  struct Slot {
+  struct WorkerFence {
     // The newest generation seen, and the newest that may no longer push.
     std::atomic<uint64_t> newest{0};
     std::atomic<uint64_t> closed{0};
@@ -61,7 +61,7 @@ class WorkerFences {
   };
 
   const uint32_t num_workers_;
-  const std::unique_ptr<Slot[]> slots_;
+  const std::unique_ptr<WorkerFence[]> workers_;
   std::atomic<bool> open_;
 };
 

@@ -11,7 +11,7 @@ namespace oarlock::coordinator {
 namespace {
 
 constexpr uint64_t kWindow = 64;
-constexpr int kSlots = 3;
+constexpr int kDenseCopies = 3;
 constexpr int kDenseIntervalSteps = 4;
 
 // Where the line of an example that begins a defined range is.
@@ -225,7 +225,7 @@ ModelWorker::ModelWorker(uint32_t worker, uint64_t generation,
       servers_(servers),
       random_(random),
       shuffles_(random->Below(2) == 0),
-      slots_(kSlots, Slot{first_cut, {}, 0}),
+      copies_(kDenseCopies, DenseCopy{first_cut, {}, 0}),
       newest_cut_(first_cut),
       marked_cut_(first_cut) {}
 
@@ -282,21 +282,21 @@ void ModelWorker::Compute() {
     push.rows.push_back(todo_.back());
     todo_.pop_back();
   }
-  Slot& slot = slots_[random_->Below(kSlots)];
-  slot.dense.insert(slot.dense.end(), push.rows.begin(), push.rows.end());
-  if (++slot.steps == kDenseIntervalSteps) {
-    push.dense.swap(slot.dense);
-    slot.steps = 0;
+  DenseCopy& copy = copies_[random_->Below(kDenseCopies)];
+  copy.dense.insert(copy.dense.end(), push.rows.begin(), push.rows.end());
+  if (++copy.steps == kDenseIntervalSteps) {
+    push.dense.swap(copy.dense);
+    copy.steps = 0;
   }
-  Send(std::move(push), slot.cut, /*lease=*/0);
+  Send(std::move(push), copy.cut, /*lease=*/0);
 }
 
-void ModelWorker::Flush(Slot* slot) {
-  if (slot->dense.empty() || !HasRoom()) return;
+void ModelWorker::Flush(DenseCopy* copy) {
+  if (copy->dense.empty() || !HasRoom()) return;
   ModelPush push;
-  push.dense.swap(slot->dense);
-  slot->steps = 0;
-  Send(std::move(push), slot->cut, /*lease=*/0);
+  push.dense.swap(copy->dense);
+  copy->steps = 0;
+  Send(std::move(push), copy->cut, /*lease=*/0);
 }
 
 void ModelWorker::Work(const v1::PushRepair& completion) {
@@ -328,15 +328,15 @@ void ModelWorker::Turn(uint64_t newest_cut, const Gate& gate) {
       }
       if (!backlog_.empty() && HasRoom()) {
         Send(std::move(backlog_.front().push),
-             slots_[random_->Below(kSlots)].cut, backlog_.front().lease);
+             copies_[random_->Below(kDenseCopies)].cut, backlog_.front().lease);
         backlog_.pop_front();
       }
       break;
     case 1: {
-      Slot& slot = slots_[random_->Below(kSlots)];
-      if (slot.cut == newest_cut_ && !todo_.empty()) break;
-      Flush(&slot);
-      if (slot.dense.empty()) slot.cut = newest_cut_;
+      DenseCopy& copy = copies_[random_->Below(kDenseCopies)];
+      if (copy.cut == newest_cut_ && !todo_.empty()) break;
+      Flush(&copy);
+      if (copy.dense.empty()) copy.cut = newest_cut_;
       break;
     }
     case 2:
@@ -375,8 +375,8 @@ void ModelWorker::Deliver(const Gate& gate) {
 bool ModelWorker::Idle() const {
   return todo_.empty() && push_completions_.empty() && backlog_.empty() &&
          under_way_.empty() &&
-         std::all_of(slots_.begin(), slots_.end(),
-                     [](const Slot& slot) { return slot.dense.empty(); });
+         std::all_of(copies_.begin(), copies_.end(),
+                     [](const DenseCopy& copy) { return copy.dense.empty(); });
 }
 
 std::vector<uint64_t> ModelWorker::TakeDone() {
@@ -390,8 +390,8 @@ std::vector<uint64_t> ModelWorker::TakeDone() {
 
 std::optional<ModelWorker::Mark> ModelWorker::TakeMark() {
   if (marked_cut_ == newest_cut_) return std::nullopt;
-  for (const Slot& slot : slots_) {
-    if (slot.cut < newest_cut_) return std::nullopt;
+  for (const DenseCopy& copy : copies_) {
+    if (copy.cut < newest_cut_) return std::nullopt;
   }
   for (const UnderWay& push : under_way_) {
     if (push.push.cut < newest_cut_) return std::nullopt;

@@ -125,7 +125,7 @@ class ModelWorker {
   void AddRange(const v1::WorkRange& range, uint64_t lease);
   void AddPushCompletion(const v1::PushRepair& completion);
   size_t num_examples_left() const { return todo_.size(); }
-  // Does something: computes, sends, raises a slot to the newest cut.
+  // Does something: computes, sends, advances a dense copy to the newest cut.
   void Turn(uint64_t newest_cut, const Gate& gate);
   // A message that is under way arrives.
   void Deliver(const Gate& gate);
@@ -137,7 +137,7 @@ class ModelWorker {
   std::optional<Mark> TakeMark();
 
  private:
-  struct Slot {
+  struct DenseCopy {
     uint64_t cut = 0;
     std::vector<uint64_t> dense;
     int steps = 0;
@@ -150,7 +150,7 @@ class ModelWorker {
   };
 
   void Compute();
-  void Flush(Slot* slot);
+  void Flush(DenseCopy* copy);
   void Work(const v1::PushRepair& completion);
   bool HasRoom() const;
   // REQUIRES: HasRoom(), if the push gets a sequence of this worker.
@@ -162,7 +162,7 @@ class ModelWorker {
   ModelServers* const servers_;
   RandomSequence* const random_;
   const bool shuffles_;
-  std::vector<Slot> slots_;
+  std::vector<DenseCopy> copies_;
   std::vector<uint64_t> todo_;
   std::vector<uint64_t> leases_;
   std::deque<v1::PushRepair> push_completions_;
