@@ -16,7 +16,7 @@
 #include "fleet/data_parallel/training_summary.h"
 #include "fleet/fleet.h"
 #include "nn/backends/device_choice.h"
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/math_threads.h"
 
 namespace images {
 namespace {
@@ -114,9 +114,9 @@ class Training {
     oarlock::DistributedModelOptions options;
     options.batch_size = config_.batch_size();
     options.seed = config_.seed();
-    options.compute_threads = config_.compute_threads() > 0
-                                  ? config_.compute_threads()
-                                  : oarlock::nn::DefaultComputeThreads();
+    options.math_threads = config_.math_threads() > 0
+                               ? config_.math_threads()
+                               : oarlock::nn::DefaultMathThreads();
     OARLOCK_ASSIGN_OR_RETURN(
         const oarlock::nn::DeviceChoice choice,
         oarlock::nn::ChooseDevice(config_.device(), config_.math(),

@@ -29,14 +29,13 @@ nn::MathBackend* BackendFor(const WorkerGroup& group, nn::MathBackend* math) {
 absl::StatusOr<std::unique_ptr<DistributedModel>> DistributedModel::Create(
     WorkerGroup* group, std::unique_ptr<nn::Network> network,
     const DistributedModelOptions& options) {
-  if (options.compute_threads < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("compute_threads is ",
-                                                   options.compute_threads,
-                                                   "; legal is 1 or more"));
+  if (options.math_threads < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "math_threads is ", options.math_threads, "; legal is 1 or more"));
   }
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<nn::MathBackend> math,
-      nn::NewMathBackend(options.math_backend, options.compute_threads));
+      nn::NewMathBackend(options.math_backend, options.math_threads));
   return Create(group, std::move(network), std::move(math), options);
 }
 

@@ -54,7 +54,7 @@ struct DistributedModelOptions {
   std::string math_backend = "onednn";
   // Threads that compute a step, at least 1; with another number results differ
   // by rounding.
-  int compute_threads = 1;
+  int math_threads = 1;
   // Of initial values and of what dropout drops; the same on all workers.
   uint64_t seed = 1;
 };

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/math_threads.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nn/cpu/batch_norm_kernels.cc"

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/math_threads.h"
 #include "nn/cpu/pooling_kernels.h"
 
 namespace oarlock::nn {

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/math_threads.h"
 
 namespace oarlock::nn {
 namespace {
@@ -106,7 +106,7 @@ Bfloat16Products::Bfloat16Products(int threads)
 Bfloat16Products::~Bfloat16Products() = default;
 
 void Bfloat16Products::Run(const Bfloat16Product& product) {
-  ComputeWith(threads_);
+  UseMathThreads(threads_);
   Primitive& primitive = state_->Find(product);
   std::array<dnnl_exec_arg_t, 5> args;
   size_t num_args = 0;

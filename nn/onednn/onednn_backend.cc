@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "base/check.h"
-#include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cpu_backend.h"
 #include "nn/cpu/cpu_kernels.h"
+#include "nn/cpu/math_threads.h"
 #include "nn/onednn/bfloat16_products.h"
 #include "nn/onednn/onednn_convolutions.h"
 
@@ -50,7 +50,7 @@ class OneDnnBackend final : public ConvolvingBackend {
  protected:
   void WideMatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
                   float* c, size_t c_stride) override {
-    ComputeWith(threads());
+    UseMathThreads(threads());
     const auto dim = [](size_t size) { return static_cast<dnnl_dim_t>(size); };
     const dnnl_status_t status = dnnl_sgemm(
         a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', dim(m), dim(n),

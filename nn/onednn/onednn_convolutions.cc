@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
-#include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cpu_kernels.h"
+#include "nn/cpu/math_threads.h"
 
 namespace oarlock::nn {
 namespace {
@@ -296,7 +296,7 @@ size_t OneDnnConvolutions::Scratch(size_t max_images,
 
 void OneDnnConvolutions::Forward(const ConvolutionArgs& args, float* y) {
   if (args.images == 0) return;
-  ComputeWith(threads_);
+  UseMathThreads(threads_);
   State& s = *state_;
   Primitives& primitives = s.Find(args);
   const void* x = args.x;
@@ -326,7 +326,7 @@ void OneDnnConvolutions::Backward(const ConvolutionArgs& args, const float* y,
     if (g.dbias != nullptr) std::fill_n(g.dbias, outputs, 0);
     return;
   }
-  ComputeWith(threads_);
+  UseMathThreads(threads_);
   State& s = *state_;
   const void* x = args.x;
   const void* dy = g.dy;

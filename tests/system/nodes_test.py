@@ -24,12 +24,12 @@ NODES = [["192.168.0.1", "192.168.1.2"], ["192.168.0.2", "192.168.1.3"],
 IPS = [addresses[0] for addresses in NODES]
 # A short run, and one that is still under way when it is disturbed.
 SHORT = ("--synthetic --epochs 1 --batch_size 64 --num_workers 1 "
-         "--compute_threads 1")
+         "--math_threads 1")
 RESNET_CONFIG = """
 depth: 18 image_size: 8 synthetic: true synthetic_images: 64 epochs: 1
-batch_size: 4 compute_threads: 1
+batch_size: 4 math_threads: 1
 """
-LONG = ("--synthetic --epochs 1000 --num_workers 1 --compute_threads 1 "
+LONG = ("--synthetic --epochs 1000 --num_workers 1 --math_threads 1 "
         "--print_steps 5")
 # From the cut of a cable to the line that names the node, and to the end of
 # all its processes.

@@ -1,4 +1,4 @@
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/math_threads.h"
 
 #include <omp.h>
 
@@ -8,9 +8,9 @@
 
 namespace oarlock::nn {
 
-int DefaultComputeThreads() { return std::max(1, omp_get_max_threads()); }
+int DefaultMathThreads() { return std::max(1, omp_get_max_threads()); }
 
-void ComputeWith(int threads) {
+void UseMathThreads(int threads) {
   OARLOCK_CHECK(threads >= 1);
   thread_local int current = 0;
   if (threads == current) return;

@@ -1,4 +1,4 @@
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/math_threads.h"
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ struct Left {
   std::vector<float> gradients, statistics, predictions;
 };
 
-class ThreadsTest : public ::testing::TestWithParam<std::string> {
+class MathThreadsTest : public ::testing::TestWithParam<std::string> {
  protected:
   Left Step(const Network& network, size_t num_images, int threads) const {
     RandomSequence random(kSeed);
@@ -112,7 +112,7 @@ class ThreadsTest : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(ThreadsTest, NumberOfThreadsChangesNothingButRounding) {
+TEST_P(MathThreadsTest, NumberOfThreadsChangesNothingButRounding) {
   const std::unique_ptr<Network> cifar = models::NewCifar10Network();
   for (const size_t num_images : {1, 2, 5, 32}) {
     ExpectSameWithThreads(*cifar, num_images);
@@ -130,7 +130,7 @@ std::vector<std::string> ThreadedBackends() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, ThreadsTest,
+INSTANTIATE_TEST_SUITE_P(Backends, MathThreadsTest,
                          ::testing::ValuesIn(ThreadedBackends()),
                          [](const auto& info) { return info.param; });
 
