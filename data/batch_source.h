@@ -1,4 +1,4 @@
-// Where a lane's batches come from.
+// Where a compute thread's batches come from.
 
 #ifndef OARLOCK_DATA_BATCH_SOURCE_H_
 #define OARLOCK_DATA_BATCH_SOURCE_H_

@@ -15,7 +15,8 @@ namespace {
 constexpr ServerIndex kOnlyServer(0);
 // The only worker's only incarnation.
 constexpr Generation kOnlyGeneration(1);
-// How long a lane waits for the worker's own steps before it looks again.
+// How long a compute thread waits for the worker's own steps before it looks
+// again.
 constexpr absl::Duration kStepWait = absl::Seconds(1);
 
 // Brings `replica` up to date with the table.

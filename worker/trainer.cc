@@ -276,11 +276,11 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
     // Leased work is stopped by whoever leases it, and has push completions to
     // make.
     const bool stops_itself = trains && work->num_rounds().has_value();
-    std::deque<StoppableWork> lanes;
+    std::deque<StoppableWork> stoppable;
     context.work.clear();
-    for (data::WorkSource* lane : work->lanes()) {
-      context.work.push_back(stops_itself ? &lanes.emplace_back(job_, lane)
-                                          : lane);
+    for (data::WorkSource* source : work->sources()) {
+      context.work.push_back(
+          stops_itself ? &stoppable.emplace_back(job_, source) : source);
     }
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
                                 ? RunSyncPass(context, work->num_rounds())

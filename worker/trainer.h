@@ -116,7 +116,7 @@ class Trainer {
   // another worker does it.
   std::unique_ptr<PeriodicEvaluation> EvaluatePeriodically() const;
   absl::Status TrainPass(TrainingData& data, uint32_t epoch);
-  // This worker's lanes work off their part of a pass.
+  // This worker's compute threads work off their part of a pass.
   absl::Status RunPass(TrainingData& data, const PhaseId& phase, bool trains);
 
   // Trains the context's work by the job's mode, unless that is sync.

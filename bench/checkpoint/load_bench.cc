@@ -3,9 +3,9 @@
 //   load_bench --server HOST:PORT[,HOST:PORT...] [--rows 10000000]
 //              [--seconds 5] [--compute_us 6000] ...
 //
-// Two lanes pull a batch, compute so long, and push, as those of a training
-// worker; keys are drawn uniformly. A first checkpoint, of the filled table, is
-// made before anything is measured.
+// Two threads pull a batch, compute so long, and push, as the compute threads
+// of a worker; keys are drawn uniformly. A first checkpoint, of the filled
+// table, is made before anything is measured.
 
 #include <algorithm>
 #include <atomic>
@@ -36,7 +36,7 @@
 namespace oarlock_bench {
 namespace {
 
-constexpr int kLanes = 2;
+constexpr int kThreads = 2;
 constexpr int kPermits = 4;
 constexpr double kMicros = 1e6;
 
@@ -118,7 +118,7 @@ class LoadBench {
     auto rule = oarlock::optim::UpdateRule::Create(RowsConfig().optimizer());
     Require(rule.status());
     std::vector<std::unique_ptr<oarlock::worker::DenseCopy>> copies;
-    for (int i = 0; i < kLanes; ++i) {
+    for (int i = 0; i < kThreads; ++i) {
       copies.push_back(std::make_unique<oarlock::worker::DenseCopy>(
           *rule, oarlock::client::DenseReplica(), 1));
     }
@@ -164,9 +164,9 @@ class LoadBench {
                  });
   }
 
-  void Lane(int lane, const std::atomic<bool>& stop, Times* pulls,
-            Times* pushes) {
-    std::mt19937_64 random(lane);
+  void RunThread(int thread, const std::atomic<bool>& stop, Times* pulls,
+                 Times* pushes) {
+    std::mt19937_64 random(thread);
     std::vector<oarlock::Key> keys(kBatchKeys);
     while (!stop) {
       for (oarlock::Key& key : keys) {
@@ -201,18 +201,19 @@ class LoadBench {
   Figures Load(const std::function<void()>& meanwhile) {
     std::atomic<bool> stop = false;
     Times times;
-    std::vector<Times> lanes(kLanes);
+    std::vector<Times> times_of_thread(kThreads);
     std::vector<std::thread> threads;
     const double start = Now();
-    for (int i = 0; i < kLanes; ++i) {
-      threads.emplace_back([&, i] { Lane(i, stop, &lanes[i], &times); });
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back(
+          [&, i] { RunThread(i, stop, &times_of_thread[i], &times); });
     }
     meanwhile();
     const double seconds = Now() - start;
     stop = true;
     for (std::thread& thread : threads) thread.join();
     pool_.WaitForAllPermits();
-    for (Times& lane : lanes) times.Take(std::move(lane));
+    for (Times& one : times_of_thread) times.Take(std::move(one));
     const auto count = static_cast<double>(times.pulls.size());
     return {{"seconds", seconds},
             {"batches_per_second", count / seconds},

@@ -83,7 +83,7 @@ def curves(options, folder):
 
 
 def hidden(stages):
-    """The share of the time of pulls and pushes that no lane waited for."""
+    """The share of the time of pulls and pushes that nobody waited for."""
     travel = stages["pull"] + stages["push"]
     waited = stages["wait_pull"] + stages["wait_push"]
     return max(0, 1 - waited / travel) if travel > 0 else float("nan")

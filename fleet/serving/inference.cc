@@ -130,9 +130,9 @@ class ChunkReader {
   std::string line_;
 };
 
-// What the lanes share. Each lane takes chunks, predicts them, and hands the
-// scores on when those of all chunks before are: nothing piles up, since a lane
-// has one chunk.
+// What the threads share. Each takes chunks, predicts them, and hands the
+// scores on when those of all chunks before are: nothing piles up, since a
+// thread has one chunk.
 class Inference {
  public:
   Inference(const models::Model& model, const InferenceTables& tables,
@@ -151,7 +151,7 @@ class Inference {
     std::vector<std::thread> threads;
     for (int i = 0; i < options_.num_threads; ++i) {
       threads.emplace_back([this] {
-        const absl::Status status = RunLane();
+        const absl::Status status = RunThread();
         absl::MutexLock lock(&score_mutex_);
         status_.Update(status);
       });
@@ -177,7 +177,7 @@ class Inference {
   }
 
  private:
-  absl::Status RunLane() {
+  absl::Status RunThread() {
     const std::unique_ptr<models::ModelExecutor> executor =
         model_.NewExecutor(options_.batch_size);
     const auto step =
@@ -202,7 +202,7 @@ class Inference {
     }
   }
 
-  // Hands the chunk's scores on; false when another lane has failed.
+  // Hands the chunk's scores on; false when another thread has failed.
   bool TakeScores(const Chunk& chunk, const data::Batch& batch,
                   const nn::StepOutput& output) {
     absl::MutexLock lock(&score_mutex_);

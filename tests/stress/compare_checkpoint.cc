@@ -24,7 +24,7 @@ namespace {
 constexpr int kThreads = 2;
 constexpr size_t kMaxDifferences = 10;
 
-// A row and the lane that it belongs to.
+// A row and the thread that it belongs to.
 struct OwnedRow {
   const SparseModel* model;
   const ModelRow* row;
@@ -39,8 +39,8 @@ float FloatAt(const std::byte* bytes, size_t index) {
 class Comparison {
  public:
   Comparison(const checkpoint::OpenCheckpoint& open,
-             absl::Span<const OracleLane> lanes)
-      : open_(open), lanes_(lanes) {
+             absl::Span<const OracleThread> oracle_threads)
+      : open_(open), oracle_threads_(oracle_threads) {
     result_.min_pushes = ~uint64_t{0};
   }
 
@@ -74,8 +74,8 @@ class Comparison {
   std::vector<std::map<Key, OwnedRow>> Wanted(TableId table,
                                               int partition_bits) const {
     std::vector<std::map<Key, OwnedRow>> wanted(size_t{1} << partition_bits);
-    for (const OracleLane& lane : lanes_) {
-      const SparseModel& model = lane.rows().at(table);
+    for (const OracleThread& thread : oracle_threads_) {
+      const SparseModel& model = thread.rows().at(table);
       for (const auto& [key, row] : model.rows()) {
         const uint32_t partition =
             PartitionOfMix(Mix(key), partition_bits).value();
@@ -100,8 +100,8 @@ class Comparison {
           const checkpoint::PartitionRows saved,
           checkpoint::PartitionRows::Read(open_, place, PartitionIndex(p)));
       uint64_t num_pushes = 0;
-      for (const OracleLane& lane : lanes_) {
-        num_pushes += lane.rows().at(id).num_pushes(PartitionIndex(p));
+      for (const OracleThread& thread : oracle_threads_) {
+        num_pushes += thread.rows().at(id).num_pushes(PartitionIndex(p));
       }
       result_.min_pushes = std::min(result_.min_pushes, num_pushes);
       if (saved.state().version() != num_pushes) {
@@ -158,9 +158,9 @@ class Comparison {
   }
 
   absl::Status CompareBlocks(const v1::TableConfig& table, size_t place) {
-    for (const OracleLane& lane : lanes_) {
-      const auto model = lane.dense().find(TableId(table.id()));
-      if (model == lane.dense().end()) continue;
+    for (const OracleThread& thread : oracle_threads_) {
+      const auto model = thread.dense().find(TableId(table.id()));
+      if (model == thread.dense().end()) continue;
       for (uint32_t i = 0; i < model->second.blocks().size(); ++i) {
         const DenseModel::Block& wanted = model->second.blocks()[i];
         OARLOCK_ASSIGN_OR_RETURN(
@@ -203,7 +203,7 @@ class Comparison {
   }
 
   const checkpoint::OpenCheckpoint& open_;
-  const absl::Span<const OracleLane> lanes_;
+  const absl::Span<const OracleThread> oracle_threads_;
   ComparedCheckpoint result_;
 };
 
@@ -211,7 +211,7 @@ class Comparison {
 
 absl::StatusOr<ComparedCheckpoint> CompareCheckpoint(
     const std::string& directory, absl::Span<const v1::TableConfig> tables,
-    absl::Span<const OracleLane> lanes) {
+    absl::Span<const OracleThread> oracle_threads) {
   OARLOCK_ASSIGN_OR_RETURN(
       checkpoint::LoadedCheckpoint loaded,
       checkpoint::LoadCheckpoint(storage::FileSystem::Real(), directory));
@@ -219,7 +219,7 @@ absl::StatusOr<ComparedCheckpoint> CompareCheckpoint(
       const checkpoint::OpenCheckpoint open,
       checkpoint::VerifyAndOpen(storage::FileSystem::Real(), std::move(loaded),
                                 kThreads));
-  return Comparison(open, lanes).Run(tables);
+  return Comparison(open, oracle_threads).Run(tables);
 }
 
 }  // namespace oarlock

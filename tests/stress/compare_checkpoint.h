@@ -1,4 +1,5 @@
-// Whether a checkpoint has, bit by bit, what the models of a job's lanes have.
+// Whether a checkpoint has, bit by bit, what the models of a job's oracle
+// threads have.
 
 #ifndef OARLOCK_TESTS_STRESS_COMPARE_CHECKPOINT_H_
 #define OARLOCK_TESTS_STRESS_COMPARE_CHECKPOINT_H_
@@ -10,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "proto/v1/table.pb.h"
-#include "tests/stress/oracle_lane.h"
+#include "tests/stress/oracle_thread.h"
 
 namespace oarlock {
 
@@ -26,12 +27,12 @@ struct ComparedCheckpoint {
 
 // Of the current checkpoint in `directory`: all rows with their values,
 // optimizer state, statistics and extended parts, and no others; how many
-// pushes each partition, and where one lane pushes there each row's last one,
+// pushes each partition, and where one thread pushes there each row's last one,
 // counts; blocks of dense tables with their state and steps. Why there is no
 // result: what reading a checkpoint says.
 absl::StatusOr<ComparedCheckpoint> CompareCheckpoint(
     const std::string& directory, absl::Span<const v1::TableConfig> tables,
-    absl::Span<const OracleLane> lanes);
+    absl::Span<const OracleThread> oracle_threads);
 
 }  // namespace oarlock
 

@@ -112,7 +112,7 @@ class CountingTrainer {
     return absl::OkStatus();
   }
 
-  // A lane that finds the file lets go those that wait.
+  // A compute thread that finds the file lets go those that wait.
   void Pace() {
     absl::MutexLock lock(&mutex_);
     sped_up_ = sped_up_ || std::filesystem::exists(options_.speed_up_file);

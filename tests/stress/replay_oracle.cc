@@ -5,12 +5,13 @@
 //   replay_oracle ENDPOINTS SEED STOP_FILE ENDED_FILE CHECKPOINT_DIR
 //
 // Three workers in one process, with values of 32 and of both kinds of 16 bits,
-// each with clients of its own, push from several lanes at once (oracle_lane.h)
-// until STOP_FILE is there, while one checkpoint after the other is made. What
-// was acknowledged is applied to the model, once and in order, and from time to
-// time rows are pulled and must be the model's. At the end all are, and a last
-// checkpoint is made; then the workers leave, and when ENDED_FILE says that the
-// servers have ended, that checkpoint must be the model's, too.
+// each with clients of its own, push from several threads at once
+// (oracle_thread.h) until STOP_FILE is there, while one checkpoint after the
+// other is made. What was acknowledged is applied to the model, once and in
+// order, and from time to time rows are pulled and must be the model's. At the
+// end all are, and a last checkpoint is made; then the workers leave, and when
+// ENDED_FILE says that the servers have ended, that checkpoint must be the
+// model's, too.
 //
 // Prints one line, and one for each of the first differences; exit code 0 when
 // there is none, 1 else.
@@ -44,8 +45,8 @@
 #include "optim/rules.h"
 #include "proto/v1/table.pb.h"
 #include "tests/stress/compare_checkpoint.h"
-#include "tests/stress/oracle_lane.h"
 #include "tests/stress/oracle_tables.h"
+#include "tests/stress/oracle_thread.h"
 #include "worker/cut/cut_marker.h"
 #include "worker/dense/dense_copy_pool.h"
 
@@ -55,8 +56,8 @@ namespace {
 constexpr v1::ValueFormat kFormats[] = {v1::FLOAT32, v1::BFLOAT16, v1::FLOAT16};
 constexpr uint32_t kWorkers = std::size(kFormats);
 // Of a worker: pushes that it has under way.
-constexpr uint32_t kLanes = 4;
-constexpr uint32_t kAllLanes = kWorkers * kLanes;
+constexpr uint32_t kThreads = 4;
+constexpr uint32_t kAllThreads = kWorkers * kThreads;
 // A third of the rows of the table with two tiers, in 32 partitions.
 constexpr uint64_t kColdMemoryBytes = 3 << 20;
 // All servers come back within this.
@@ -92,7 +93,7 @@ class Failure {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A worker of the job: its clients, and the permits of its lanes.
+// A worker of the job: its clients, and the permits of its threads.
 class OracleWorker {
  public:
   static absl::StatusOr<std::unique_ptr<OracleWorker>> Start(
@@ -130,13 +131,13 @@ class OracleWorker {
     OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
                              optim::UpdateRule::Create(none));
     std::vector<std::unique_ptr<worker::DenseCopy>> copies;
-    for (uint32_t i = 0; i < kLanes; ++i) {
+    for (uint32_t i = 0; i < kThreads; ++i) {
       copies.push_back(
           std::make_unique<worker::DenseCopy>(rule, client::DenseReplica(), 1));
     }
     copies_ =
-        std::make_unique<worker::DenseCopyPool>(std::move(copies), kLanes);
-    // Lanes push dense gradients themselves, copies hold none.
+        std::make_unique<worker::DenseCopyPool>(std::move(copies), kThreads);
+    // Threads push dense gradients themselves, copies hold none.
     marker_->BeginPass(copies_.get(), [](worker::DenseCopy*, uint64_t,
                                          client::ParameterClient::Done done) {
       done(absl::OkStatus());
@@ -204,9 +205,10 @@ class ReplayOracle {
   absl::StatusOr<std::string> Run() {
     OARLOCK_RETURN_IF_ERROR(Start());
     OARLOCK_RETURN_IF_ERROR(PushUntilStopped());
-    OARLOCK_RETURN_IF_ERROR(ForEachLane([this](OracleLane* lane, size_t i) {
-      return lane->LookAtAll(workers_[i / kLanes]->client());
-    }));
+    OARLOCK_RETURN_IF_ERROR(
+        ForEachThread([this](OracleThread* thread, size_t i) {
+          return thread->LookAtAll(workers_[i / kThreads]->client());
+        }));
     OARLOCK_RETURN_IF_ERROR(workers_[0]->Checkpoint());
     for (const auto& worker : workers_) {
       OARLOCK_RETURN_IF_ERROR(worker->Finish());
@@ -214,7 +216,7 @@ class ReplayOracle {
     OARLOCK_RETURN_IF_ERROR(AwaitServersEnd());
     OARLOCK_ASSIGN_OR_RETURN(
         const ComparedCheckpoint compared,
-        CompareCheckpoint(options_.checkpoint_dir, tables_, lanes_));
+        CompareCheckpoint(options_.checkpoint_dir, tables_, oracle_threads_));
     if (!compared.differences.empty()) {
       return absl::DataLossError(
           absl::StrCat("the checkpoint is not what was acknowledged:\n",
@@ -229,7 +231,9 @@ class ReplayOracle {
 
   uint64_t num_pushes() const {
     uint64_t sum = 0;
-    for (const OracleLane& lane : lanes_) sum += lane.num_pushes();
+    for (const OracleThread& thread : oracle_threads_) {
+      sum += thread.num_pushes();
+    }
     return sum;
   }
   size_t num_tables() const { return tables_.size(); }
@@ -243,19 +247,21 @@ class ReplayOracle {
       OARLOCK_RETURN_IF_ERROR(worker->BeginPass());
       workers_.push_back(std::move(worker));
     }
-    for (uint32_t i = 0; i < kAllLanes; ++i) {
-      lanes_.emplace_back(tables_, workers_[0]->partition_bits(), options_.seed,
-                          i, kAllLanes, kFormats[i / kLanes]);
+    for (uint32_t i = 0; i < kAllThreads; ++i) {
+      oracle_threads_.emplace_back(tables_, workers_[0]->partition_bits(),
+                                   options_.seed, i, kAllThreads,
+                                   kFormats[i / kThreads]);
     }
     return absl::OkStatus();
   }
 
   // In a thread for each; the first failure.
   template <typename Work>
-  absl::Status ForEachLane(Work work) {
+  absl::Status ForEachThread(Work work) {
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      threads.emplace_back([&, i] { failure_.Note(work(&lanes_[i], i)); });
+    for (size_t i = 0; i < oracle_threads_.size(); ++i) {
+      threads.emplace_back(
+          [&, i] { failure_.Note(work(&oracle_threads_[i], i)); });
     }
     for (std::thread& thread : threads) thread.join();
     return failure_.status();
@@ -294,10 +300,10 @@ class ReplayOracle {
                                  kCheckpointPause);
       }
     });
-    static_cast<void>(ForEachLane([this](OracleLane* lane, size_t i) {
+    static_cast<void>(ForEachThread([this](OracleThread* thread, size_t i) {
       absl::Status status;
       while (status.ok() && !stopped()) {
-        status = PushOnce(lane, workers_[i / kLanes].get());
+        status = PushOnce(thread, workers_[i / kThreads].get());
       }
       return status;
     }));
@@ -312,14 +318,14 @@ class ReplayOracle {
     return failure_.status();
   }
 
-  absl::Status PushOnce(OracleLane* lane, OracleWorker* worker) {
-    const std::shared_ptr<OraclePush> push = lane->NextPush();
+  absl::Status PushOnce(OracleThread* thread, OracleWorker* worker) {
+    const std::shared_ptr<OraclePush> push = thread->NextPush();
     OARLOCK_RETURN_IF_ERROR(worker->Push(push));
-    OARLOCK_RETURN_IF_ERROR(lane->Acknowledged(*push));
+    OARLOCK_RETURN_IF_ERROR(thread->Acknowledged(*push));
     if (!push->is_looked_at) return absl::OkStatus();
     for (const OraclePush::Rows& rows : push->rows) {
       OARLOCK_RETURN_IF_ERROR(
-          lane->LookAtRows(worker->client(), rows.table, rows.keys.keys()));
+          thread->LookAtRows(worker->client(), rows.table, rows.keys.keys()));
     }
     return absl::OkStatus();
   }
@@ -329,11 +335,11 @@ class ReplayOracle {
   const std::vector<v1::TableConfig> tables_;
   Failure failure_;
   absl::Mutex mutex_;
-  // The lanes are done.
+  // The threads are done.
   bool pushed_ ABSL_GUARDED_BY(mutex_) = false;
   // While it pushed.
   int num_checkpoints_ = 0;
-  std::vector<OracleLane> lanes_;
+  std::vector<OracleThread> oracle_threads_;
   std::vector<std::unique_ptr<OracleWorker>> workers_;
 };
 

@@ -305,7 +305,7 @@ class FaultyServersKilledTest(ServersKilledTest):
 
 class ModelTest(KillTest):
 
-    # So that each of the oracle's lanes has some to itself.
+    # So that each of the oracle's threads has some to itself.
     num_partitions = 32
     longest_pause_bytes = 6_000_000
     oracle = None

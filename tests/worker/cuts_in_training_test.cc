@@ -212,7 +212,7 @@ class CutsInTrainingTest : public ::testing::Test {
 
 TEST_F(CutsInTrainingTest, ExamplesRowsAndDenseGradientsAreOnOneSide) {
   for (const char* const mode : {"async", "half_async", "ssp"}) {
-    // Fewer permits than lanes: held pushes take all of them.
+    // Fewer permits than compute threads: held pushes take all of them.
     for (const int permits : {1, 4}) {
       SCOPED_TRACE(absl::StrCat(mode, ", ", permits, " permits"));
       v1::JobConfig config = Config(mode);
@@ -227,7 +227,7 @@ TEST_F(CutsInTrainingTest, ExamplesRowsAndDenseGradientsAreOnOneSide) {
       CuttingJob job(&oracle, &servers);
       const absl::Status status = Train(config, &servers, &job);
       ASSERT_TRUE(status.ok()) << status;
-      // Lanes that push together make fewer pushes.
+      // Compute threads that push together make fewer pushes.
       EXPECT_GE(oracle.num_marks(),
                 std::string(mode) == "half_async" ? 2u : 5u);
       EXPECT_EQ(oracle.num_seen(), 2 * kRows);

@@ -63,8 +63,8 @@ class WorkersData {
     Keys keys;
     data::BadLines bad_lines;
     data::Batch batch;
-    for (data::WorkSource* lane : (*work)->lanes()) {
-      const auto reader = (*work)->new_reader()(lane, &bad_lines);
+    for (data::WorkSource* source : (*work)->sources()) {
+      const auto reader = (*work)->new_reader()(source, &bad_lines);
       for (;;) {
         const auto more = reader->Next(100, &batch);
         EXPECT_TRUE(more.ok()) << more.status();

@@ -152,7 +152,7 @@ void CutMarker::EndPass(bool failed) {
   bool dropped = false;
   absl::BlockingCounter flushing(static_cast<int>(copies->num_copies()));
   for (size_t i = 0; i < copies->num_copies(); ++i) {
-    // Not given back: no lane wants it any more.
+    // Not given back: no compute thread wants it any more.
     DenseCopy* const copy = copies->Acquire();
     if (failed) {
       dropped = dropped || copy->HasGradients();

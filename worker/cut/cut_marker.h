@@ -85,8 +85,8 @@ class CutMarker {
   // Async: a pass begins; its copies get the current number. `flush` may be
   // called, from another thread, until EndPass returns.
   void BeginPass(DenseCopyPool* copies, Flush flush);
-  // The lanes are done. Flushes the copies, or with `failed` drops what they
-  // hold.
+  // The compute threads are done. Flushes the copies, or with `failed` drops
+  // what they hold.
   void EndPass(bool failed);
 
   // Sync: contributes from round `complete` + 1 on, or to none any more.

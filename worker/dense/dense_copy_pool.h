@@ -1,5 +1,5 @@
-// What the lanes of an asynchronous pass share: dense copies to compute with
-// and permits to push.
+// What the compute threads of an asynchronous pass share: dense copies to
+// compute with and permits to push.
 
 #ifndef OARLOCK_WORKER_DENSE_DENSE_COPY_POOL_H_
 #define OARLOCK_WORKER_DENSE_DENSE_COPY_POOL_H_
@@ -15,17 +15,18 @@
 
 namespace oarlock::worker {
 
-// Thread-safe. A lane acquires a copy, makes a step and pushes with a permit
-// while it holds the copy; a permit comes back when its push is answered.
+// Thread-safe. A compute thread acquires a copy, makes a step and pushes with a
+// permit while it holds the copy; a permit comes back when its push is
+// answered.
 //
 // Advancing. From BeginAdvance(cut) on, copies below `cut` are given to
-// AcquireToAdvance alone, each as soon as the lane that holds it gives it back;
-// lanes go on with those that were advanced.
+// AcquireToAdvance alone, each as soon as the compute thread that holds it
+// gives it back; compute threads go on with those that were advanced.
 //
 // Servers hold pushes that carry an open cut until all copies were advanced to
-// it, so such pushes may hold all permits while a lane with an older copy waits
-// for one. That lane gets a permit beyond the limit: at most one for each copy
-// and cut.
+// it, so such pushes may hold all permits while a compute thread with an older
+// copy waits for one. That compute thread gets a permit beyond the limit: at
+// most one for each copy and cut.
 class DenseCopyPool {
  public:
   DenseCopyPool(std::vector<std::unique_ptr<DenseCopy>> copies,

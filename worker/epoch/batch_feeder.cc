@@ -29,13 +29,13 @@ std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
 
 }  // namespace
 
-BatchFeeder::BatchFeeder(const PassContext* context, size_t lane,
+BatchFeeder::BatchFeeder(const PassContext* context, size_t compute_thread,
                          size_t num_buffers, bool pull_ahead,
                          data::BadLines* bad_lines)
     : context_(context),
-      lane_(lane),
+      compute_thread_(compute_thread),
       pull_ahead_(pull_ahead),
-      reader_(context->NewReader(context->work[lane], bad_lines)),
+      reader_(context->NewReader(context->work[compute_thread], bad_lines)),
       caches_(pull_ahead ? NewCaches(*context)
                          : std::vector<std::unique_ptr<RowCache>>()),
       pulled_versions_(
@@ -84,7 +84,8 @@ absl::Status BatchFeeder::Feed() {
     context_->progress->AddTime(context_->phase, Stage::kRead,
                                 context_->clock().Now() - start);
     if (context_->gate != nullptr) {
-      OARLOCK_ASSIGN_OR_RETURN(step.step, context_->gate->Begin(lane_));
+      OARLOCK_ASSIGN_OR_RETURN(step.step,
+                               context_->gate->Begin(compute_thread_));
     }
     if (!caches_.empty()) {
       step.PlanRows(caches_, context_->parameters->partition_bits());

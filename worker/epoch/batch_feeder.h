@@ -1,5 +1,6 @@
-// The first stage of a lane: a thread that reads batches, removes duplicate
-// keys and, where rows may be a little old, asks for them ahead of time.
+// The reader thread before a compute thread: it reads batches, removes
+// duplicate keys and, where rows may be a little old, asks for them ahead of
+// time.
 
 #ifndef OARLOCK_WORKER_EPOCH_BATCH_FEEDER_H_
 #define OARLOCK_WORKER_EPOCH_BATCH_FEEDER_H_
@@ -26,9 +27,9 @@ class BatchFeeder {
   // Starts the thread. `context` outlives the feeder. With `pull_ahead` rows
   // are asked for as soon as a batch's keys are known and, where the context
   // has a gate, that lets the step begin; of a job with a cache of rows only
-  // those that the executor of the lane's batches does not cache.
-  BatchFeeder(const PassContext* context, size_t lane, size_t num_buffers,
-              bool pull_ahead, data::BadLines* bad_lines);
+  // those that the executor of the compute thread's batches does not cache.
+  BatchFeeder(const PassContext* context, size_t compute_thread,
+              size_t num_buffers, bool pull_ahead, data::BadLines* bad_lines);
   // Ends the thread; what it has read is dropped.
   ~BatchFeeder();
 
@@ -47,7 +48,7 @@ class BatchFeeder {
   absl::Status Feed();
 
   const PassContext* const context_;
-  const size_t lane_;
+  const size_t compute_thread_;
   const bool pull_ahead_;
   const std::unique_ptr<data::BatchSource> reader_;
   // One per sparse input, null where rows are not cached; empty: nowhere.

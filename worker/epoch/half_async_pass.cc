@@ -16,7 +16,7 @@
 #include "worker/dense/dense_copy_pool.h"
 #include "worker/epoch/dense_copies.h"
 #include "worker/epoch/merged_step.h"
-#include "worker/epoch/step_lane.h"
+#include "worker/epoch/step_thread.h"
 #include "worker/step/staleness.h"
 
 namespace oarlock::worker {
@@ -27,7 +27,7 @@ namespace {
 struct PushMemory {
   explicit PushMemory(const PassContext* context) : rows(context) {}
   MergedStep rows;
-  // Of each lane's step, when its rows were pulled.
+  // Of each compute thread's step, when its rows were pulled.
   std::vector<client::TableVersions> pulled_versions;
   client::TableVersions pushed_versions;
 };
@@ -41,10 +41,10 @@ class HalfAsyncPass {
         copies_(std::move(copies),
                 context->config->max_unacknowledged_pushes()) {
     for (size_t i = 0; i < context->work.size(); ++i) {
-      lanes_.push_back(std::make_unique<StepLane>(
+      compute_threads_.push_back(std::make_unique<StepThread>(
           context, i, /*pull_ahead=*/true, &bad_lines_));
     }
-    has_data_.assign(lanes_.size(), true);
+    has_data_.assign(compute_threads_.size(), true);
   }
 
   absl::Status Run() {
@@ -84,8 +84,8 @@ class HalfAsyncPass {
     return context_->job->Alive();
   }
 
-  // One step of all lanes; false when there is nothing left, or after a
-  // failure.
+  // One step of all compute threads; false when there is nothing left, or after
+  // a failure.
   bool Step() {
     DenseCopy* const copy = copies_.Acquire();
     const absl::Status computed = Compute(*copy);
@@ -100,23 +100,23 @@ class HalfAsyncPass {
     return computed.ok() && any;
   }
 
-  // Every lane computes its next batch; null where there is none.
+  // Every compute thread computes its next batch; null where there is none.
   absl::Status Compute(const DenseCopy& copy) {
-    steps_.assign(lanes_.size(), nullptr);
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      if (has_data_[i]) lanes_[i]->Start(copy.values());
+    steps_.assign(compute_threads_.size(), nullptr);
+    for (size_t i = 0; i < compute_threads_.size(); ++i) {
+      if (has_data_[i]) compute_threads_[i]->Start(copy.values());
     }
     absl::Status failure;
-    for (size_t i = 0; i < lanes_.size(); ++i) {
+    for (size_t i = 0; i < compute_threads_.size(); ++i) {
       if (!has_data_[i]) continue;
-      const absl::Status status = lanes_[i]->Wait(&steps_[i]);
+      const absl::Status status = compute_threads_[i]->Wait(&steps_[i]);
       if (failure.ok()) failure = status;
       has_data_[i] = steps_[i] != nullptr;
     }
     return failure;
   }
 
-  // Merges the lanes' gradients; their batches go back at once.
+  // Merges the compute threads' gradients; their batches go back at once.
   client::PushRequest Merge(DenseCopy* copy, PushMemory* memory) {
     client::PushRequest push;
     push.epoch = context_->phase.epoch;
@@ -125,21 +125,21 @@ class HalfAsyncPass {
     // Asked for before gradients(), which it describes.
     const bool add = copy->add_gradients();
     SumParameterGradients(
-        lanes_, steps_, add,
+        compute_threads_, steps_, add,
         absl::MakeSpan(copy->gradients(),
                        context_->model->spec().num_parameters));
     copy->StepDone(push.examples);
     memory->pulled_versions.clear();
-    for (size_t i = 0; i < lanes_.size(); ++i) {
+    for (size_t i = 0; i < compute_threads_.size(); ++i) {
       if (steps_[i] == nullptr) continue;
       memory->pulled_versions.push_back(steps_[i]->inputs[0].pulled_versions);
-      lanes_[i]->Recycle(std::move(steps_[i]));
+      compute_threads_[i]->Recycle(std::move(steps_[i]));
     }
     return push;
   }
 
-  // As a lane of an asynchronous pass does (pipelined_pass.cc): waits for the
-  // response only if it brings the parameters of the next step.
+  // As a compute thread of an asynchronous pass does (pipelined_pass.cc): waits
+  // for the response only if it brings the parameters of the next step.
   void Push(DenseCopy* copy) {
     const absl::Time waiting = context_->clock().Now();
     copies_.AcquirePermit(*copy);
@@ -203,10 +203,10 @@ class HalfAsyncPass {
   const PassContext* const context_;
   DenseCopyPool copies_;
   data::BadLines bad_lines_;
-  std::vector<std::unique_ptr<StepLane>> lanes_;
-  // By lane: whether it may have a next batch.
+  std::vector<std::unique_ptr<StepThread>> compute_threads_;
+  // By compute thread: whether it may have a next batch.
   std::vector<bool> has_data_;
-  // Of the step under way, by lane; null where there is none.
+  // Of the step under way, by compute thread; null where there is none.
   std::vector<std::shared_ptr<StepBuffer>> steps_;
   // One that only this list refers to is spare.
   std::vector<std::shared_ptr<PushMemory>> memories_;

@@ -9,16 +9,16 @@
 
 namespace oarlock::worker {
 
-// Trains on all examples of context.work. In a step every lane that has data
-// computes one batch, all on the same dense parameters; their gradients are
-// summed in the order of the lanes and sent as one push, which covers the
-// examples of all of them. A lane without data is no longer waited for. Dense
-// parameters move every `dense_interval_steps` such steps
-// (worker/dense/dense_copy.h).
+// Trains on all examples of context.work. In a step every compute thread that
+// has data computes one batch, all on the same dense parameters; their
+// gradients are summed in the order of the compute threads and sent as one
+// push, which covers the examples of all of them. A compute thread without data
+// is no longer waited for. Dense parameters move every `dense_interval_steps`
+// such steps (worker/dense/dense_copy.h).
 //
 // Returns when every push is answered; the first failure ends the pass. With
-// one lane every push is that of RunAsyncPass, bit for bit, if dense parameters
-// move with every step.
+// one compute thread every push is that of RunAsyncPass, bit for bit, if dense
+// parameters move with every step.
 absl::Status RunHalfAsyncPass(const PassContext& context);
 
 }  // namespace oarlock::worker

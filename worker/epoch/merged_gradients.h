@@ -1,4 +1,4 @@
-// The gradients of several lanes as one.
+// The gradients of several compute threads as one.
 
 #ifndef OARLOCK_WORKER_EPOCH_MERGED_GRADIENTS_H_
 #define OARLOCK_WORKER_EPOCH_MERGED_GRADIENTS_H_

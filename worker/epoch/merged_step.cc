@@ -35,12 +35,13 @@ void MergedStep::Merge(absl::Span<const std::shared_ptr<StepBuffer>> steps,
   }
 }
 
-void SumParameterGradients(absl::Span<const std::unique_ptr<StepLane>> lanes,
-                           absl::Span<const std::shared_ptr<StepBuffer>> steps,
-                           bool add, absl::Span<float> sum) {
-  for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    if (steps[lane] == nullptr) continue;
-    const absl::Span<const float> part = lanes[lane]->parameter_gradients();
+void SumParameterGradients(
+    absl::Span<const std::unique_ptr<StepThread>> threads,
+    absl::Span<const std::shared_ptr<StepBuffer>> steps, bool add,
+    absl::Span<float> sum) {
+  for (size_t thread = 0; thread < threads.size(); ++thread) {
+    if (steps[thread] == nullptr) continue;
+    const absl::Span<const float> part = threads[thread]->parameter_gradients();
     if (!add) {
       std::copy(part.begin(), part.end(), sum.begin());
       add = true;

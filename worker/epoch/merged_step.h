@@ -1,4 +1,4 @@
-// The steps of several lanes as one push.
+// The steps of several compute threads as one push.
 
 #ifndef OARLOCK_WORKER_EPOCH_MERGED_STEP_H_
 #define OARLOCK_WORKER_EPOCH_MERGED_STEP_H_
@@ -10,7 +10,7 @@
 #include "client/parameter_client.h"
 #include "worker/epoch/merged_gradients.h"
 #include "worker/epoch/pass_context.h"
-#include "worker/epoch/step_lane.h"
+#include "worker/epoch/step_thread.h"
 #include "worker/step/step_buffer.h"
 
 namespace oarlock::worker {
@@ -34,12 +34,13 @@ class MergedStep {
   std::vector<MergedGradients> merged_;  // one per sparse input
 };
 
-// Writes the sum of the gradients of parameters of those lanes that have a
-// step, in their order, to `sum`, [num_parameters], or with `add` adds them to
-// what is there.
-void SumParameterGradients(absl::Span<const std::unique_ptr<StepLane>> lanes,
-                           absl::Span<const std::shared_ptr<StepBuffer>> steps,
-                           bool add, absl::Span<float> sum);
+// Writes the sum of the gradients of parameters of those compute threads that
+// have a step, in their order, to `sum`, [num_parameters], or with `add` adds
+// them to what is there.
+void SumParameterGradients(
+    absl::Span<const std::unique_ptr<StepThread>> threads,
+    absl::Span<const std::shared_ptr<StepBuffer>> steps, bool add,
+    absl::Span<float> sum);
 
 }  // namespace oarlock::worker
 

@@ -59,22 +59,22 @@ struct PassContext {
   std::function<std::unique_ptr<data::BatchSource>(data::WorkSource*,
                                                    data::BadLines*)>
       new_reader;
-  // One per lane; the same one may stand there several times.
+  // One per compute thread; the same one may stand there several times.
   std::vector<data::WorkSource*> work;
-  // Which step a lane may begin; null: any.
+  // Which step a compute thread may begin; null: any.
   StepGate* gate = nullptr;
 
-  // Lanes that may compute at a time, each with a dense copy: this worker's
-  // share of the cores, but at most its threads and at least as many as a
-  // quorum waits for. More lanes than that read and exchange ahead instead of
+  // Compute threads that may run at a time, each with a dense copy: this
+  // worker's share of the cores, but at most its threads and at least as many
+  // as a quorum waits for. Those beyond that read and exchange ahead instead of
   // computing on older parameters.
   int num_dense_copies = 1;
 
   // Measures stages, and pauses.
   const Clock& clock() const { return *clocks.monotonic; }
 
-  // What reads the items of a source, a lane's or a push completion's. Both
-  // outlive it.
+  // What reads the items of a source, a compute thread's or a push
+  // completion's. Both outlive it.
   std::unique_ptr<data::BatchSource> NewReader(
       data::WorkSource* source, data::BadLines* bad_lines) const {
     if (new_reader != nullptr) return new_reader(source, bad_lines);
@@ -84,8 +84,8 @@ struct PassContext {
   // Whether pushes carry shows and clicks.
   bool PushesStatistics() const { return config->accessor() == "ctr"; }
 
-  // Whether the gradients of all lanes make one push.
-  bool MergesLanes() const {
+  // Whether the gradients of all compute threads make one push.
+  bool MergesThreads() const {
     return config->mode() == "sync" || config->mode() == "half_async";
   }
 
@@ -95,8 +95,8 @@ struct PassContext {
   float GradientScale() const {
     if (config->loss() == "sum") return 1;
     const float scale = 1.0f / static_cast<float>(config->batch_size());
-    return MergesLanes() ? scale / static_cast<float>(config->thread_num())
-                         : scale;
+    return MergesThreads() ? scale / static_cast<float>(config->thread_num())
+                           : scale;
   }
 };
 

@@ -23,10 +23,10 @@
 namespace oarlock::worker {
 namespace {
 
-// What the lanes of a pass share. Thread-safe.
+// What the compute threads of a pass share. Thread-safe.
 class PassState {
  public:
-  // `copies`: what lanes compute with, one at a time each.
+  // `copies`: what compute threads compute with, one at a time each.
   PassState(const PassContext* context,
             std::vector<std::unique_ptr<DenseCopy>> copies)
       : context_(context),
@@ -63,10 +63,10 @@ class PassState {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The computing half of a lane.
-class Lane {
+// A compute thread; its feeder is the reader thread.
+class ComputeThread {
  public:
-  Lane(PassState* pass, size_t index, bool trains)
+  ComputeThread(PassState* pass, size_t index, bool trains)
       : pass_(pass),
         context_(pass->context()),
         index_(index),
@@ -82,7 +82,7 @@ class Lane {
     if (!status.ok()) pass_->Fail(status);
     // What is under way refers to the feeder.
     WaitForPushes();
-    if (context_.gate != nullptr) context_.gate->LeaveLane(index_);
+    if (context_.gate != nullptr) context_.gate->LeaveThread(index_);
   }
 
  private:
@@ -98,7 +98,8 @@ class Lane {
       DenseCopy* const copy = pass_->copies().Acquire();
       AddWait(turn);
       if (absl::Status computed = Compute(*step, copy); !computed.ok()) {
-        // Whoever has it next, a lane or the cut marker, pushes none of it.
+        // Whoever has it next, a compute thread or the cut marker, pushes none
+        // of it.
         copy->StepFailed();
         pass_->copies().Release(copy);
         return computed;
@@ -229,7 +230,7 @@ class Lane {
   int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-absl::Status RunLanes(const PassContext& context, bool trains) {
+absl::Status RunThreads(const PassContext& context, bool trains) {
   OARLOCK_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DenseCopy>> copies,
                            MakeDenseCopies(context, context.num_dense_copies,
                                            context.config->batch_size()));
@@ -246,13 +247,14 @@ absl::Status RunLanes(const PassContext& context, bool trains) {
               });
         });
   }
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<ComputeThread>> compute_threads;
   for (size_t i = 0; i < context.work.size(); ++i) {
-    lanes.push_back(std::make_unique<Lane>(&pass, i, trains));
+    compute_threads.push_back(
+        std::make_unique<ComputeThread>(&pass, i, trains));
   }
   std::vector<std::thread> threads;
-  for (std::unique_ptr<Lane>& lane : lanes) {
-    threads.emplace_back([&lane] { lane->Run(); });
+  for (std::unique_ptr<ComputeThread>& compute_thread : compute_threads) {
+    threads.emplace_back([&compute_thread] { compute_thread->Run(); });
   }
   for (std::thread& thread : threads) thread.join();
   pass.copies().WaitForAllPermits();
@@ -268,11 +270,11 @@ absl::Status RunLanes(const PassContext& context, bool trains) {
 }  // namespace
 
 absl::Status RunAsyncPass(const PassContext& context) {
-  return RunLanes(context, /*trains=*/true);
+  return RunThreads(context, /*trains=*/true);
 }
 
 absl::Status RunEvaluationPass(const PassContext& context) {
-  return RunLanes(context, /*trains=*/false);
+  return RunThreads(context, /*trains=*/false);
 }
 
 }  // namespace oarlock::worker

@@ -1,11 +1,12 @@
-// A pass in which every lane goes at its own pace: asynchronous training, and
-// evaluation.
+// A pass in which every compute thread goes at its own pace: asynchronous
+// training, and evaluation.
 //
-// A lane is two threads: one reads batches and asks for their rows ahead of
-// time (batch_feeder.h), the other computes and sends gradients. While a batch
-// computes, the next one's rows and the last one's gradients are on their way.
-// What bounds staleness: the buffers of a lane (look-ahead), and the worker's
-// permits for pushes that are not answered yet.
+// Each compute thread has a reader thread before it, which reads batches and
+// asks for their rows ahead of time (batch_feeder.h). The compute thread
+// computes and sends gradients. While a batch computes, the next one's rows and
+// the last one's gradients are on their way. What bounds staleness: the buffers
+// of a compute thread (look-ahead), and the worker's permits for pushes that
+// are not answered yet.
 
 #ifndef OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_
 #define OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_
@@ -16,9 +17,9 @@
 namespace oarlock::worker {
 
 // Trains on all examples of context.work. Dense gradients of
-// `dense_interval_steps` steps of a lane are summed and sent with one push.
-// Returns when every push is answered; the first failure of any lane ends all
-// of them.
+// `dense_interval_steps` steps of a compute thread are summed and sent with one
+// push. Returns when every push is answered; the first failure of any compute
+// thread ends all of them.
 absl::Status RunAsyncPass(const PassContext& context);
 
 // Predicts all examples; changes nothing.

@@ -1,4 +1,5 @@
-// An asynchronous pass in which no lane runs far ahead of the slowest.
+// An asynchronous pass in which no compute thread runs far ahead of the
+// slowest.
 
 #ifndef OARLOCK_WORKER_EPOCH_SSP_PASS_H_
 #define OARLOCK_WORKER_EPOCH_SSP_PASS_H_
@@ -9,7 +10,7 @@
 namespace oarlock::worker {
 
 // RunAsyncPass, but no step begins that is more than `staleness_bound` ahead of
-// the steps that every lane of every worker in its pass has finished
+// the steps that every compute thread of every worker in its pass has finished
 // (step_gate.h). A bound of -1: RunAsyncPass.
 absl::Status RunSspPass(PassContext context);
 

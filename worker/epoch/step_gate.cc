@@ -15,10 +15,13 @@ constexpr absl::Duration kRepeatReport = absl::Milliseconds(200);
 
 }  // namespace
 
-StepGate::StepGate(client::JobClient* job, size_t num_lanes, uint64_t bound,
-                   const Clock& clock)
-    : job_(job), bound_(bound), clock_(clock), lanes_(num_lanes) {
-  OARLOCK_CHECK(num_lanes >= 1);
+StepGate::StepGate(client::JobClient* job, size_t num_compute_threads,
+                   uint64_t bound, const Clock& clock)
+    : job_(job),
+      bound_(bound),
+      clock_(clock),
+      compute_threads_(num_compute_threads) {
+  OARLOCK_CHECK(num_compute_threads >= 1);
 }
 
 StepGate::~StepGate() {
@@ -32,7 +35,9 @@ StepGate::~StepGate() {
 absl::Status StepGate::Join() {
   OARLOCK_ASSIGN_OR_RETURN(const uint64_t start, job_->JoinSteps());
   absl::MutexLock lock(&mutex_);
-  for (Lane& lane : lanes_) lane.begun = lane.finished = start;
+  for (ComputeThread& thread : compute_threads_) {
+    thread.begun = thread.finished = start;
+  }
   finished_ = reported_ = slowest_ = start;
   reporter_ = std::thread([this] { ReportLoop(); });
   return absl::OkStatus();
@@ -48,11 +53,11 @@ absl::Status StepGate::Leave() {
   return job_->LeaveSteps();
 }
 
-absl::StatusOr<uint64_t> StepGate::Begin(size_t lane) {
+absl::StatusOr<uint64_t> StepGate::Begin(size_t thread) {
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      Lane& own = lanes_[lane];
+      ComputeThread& own = compute_threads_[thread];
       const auto may_go_on = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return MayBegin(own) || !asking_ || !Ended().ok();
       };
@@ -67,17 +72,17 @@ absl::StatusOr<uint64_t> StepGate::Begin(size_t lane) {
   }
 }
 
-void StepGate::Finished(size_t lane, uint64_t step) {
+void StepGate::Finished(size_t thread, uint64_t step) {
   absl::MutexLock lock(&mutex_);
-  Lane& own = lanes_[lane];
+  ComputeThread& own = compute_threads_[thread];
   own.finished_ahead.insert(step);
   while (own.finished_ahead.erase(own.finished) > 0) ++own.finished;
   UpdateFinished();
 }
 
-void StepGate::LeaveLane(size_t lane) {
+void StepGate::LeaveThread(size_t thread) {
   absl::MutexLock lock(&mutex_);
-  lanes_[lane].left = true;
+  compute_threads_[thread].left = true;
   UpdateFinished();
 }
 
@@ -87,11 +92,11 @@ void StepGate::Stop() {
 }
 
 void StepGate::UpdateFinished() {
-  const Lane* slowest = nullptr;
-  for (const Lane& lane : lanes_) {
-    if (lane.left) continue;
-    if (slowest == nullptr || lane.finished < slowest->finished) {
-      slowest = &lane;
+  const ComputeThread* slowest = nullptr;
+  for (const ComputeThread& thread : compute_threads_) {
+    if (thread.left) continue;
+    if (slowest == nullptr || thread.finished < slowest->finished) {
+      slowest = &thread;
     }
   }
   if (slowest != nullptr) finished_ = std::max(finished_, slowest->finished);
@@ -108,7 +113,7 @@ void StepGate::Report(bool waits) {
   {
     absl::MutexLock lock(&mutex_);
     finished = finished_;
-    // Any change: lanes may wait for different ones.
+    // Any change: compute threads may wait for different ones.
     awaited = waits ? slowest_ + 1 : 0;
   }
   const absl::StatusOr<uint64_t> slowest = job_->ReportSteps(finished, awaited);

@@ -1,4 +1,5 @@
-// Holds the lanes of a worker back that are too far ahead of the job (ssp).
+// Holds the compute threads of a worker back that are too far ahead of the job
+// (ssp).
 
 #ifndef OARLOCK_WORKER_EPOCH_STEP_GATE_H_
 #define OARLOCK_WORKER_EPOCH_STEP_GATE_H_
@@ -18,19 +19,19 @@
 
 namespace oarlock::worker {
 
-// Thread-safe. A lane's step begins here, before it asks for its rows, and is
-// finished when its push is answered. What a worker has finished is what the
-// slowest of its lanes has: it tells the coordinator, which answers with the
-// least of all workers. That response is kept, so that a lane asks only when
-// what was last known does not let it go on.
+// Thread-safe. A compute thread's step begins here, before it asks for its
+// rows, and is finished when its push is answered. What a worker has finished
+// is what the slowest of its compute threads has: it tells the coordinator,
+// which answers with the least of all workers. That response is kept, so that a
+// compute thread asks only when what was last known does not let it go on.
 //
-// Invariant: when step number s of any lane begins (from 0), every lane of
-// every member has finished its steps up to s - bound - 1, so their pushes are
-// in the rows that the step pulls.
+// Invariant: when step number s of any compute thread begins (from 0), every
+// compute thread of every member has finished its steps up to s - bound - 1, so
+// their pushes are in the rows that the step pulls.
 class StepGate {
  public:
   // `job` and `clock` outlive this.
-  StepGate(client::JobClient* job, size_t num_lanes, uint64_t bound,
+  StepGate(client::JobClient* job, size_t num_compute_threads, uint64_t bound,
            const Clock& clock);
   // The coordinator is told nothing more.
   ~StepGate();
@@ -38,26 +39,26 @@ class StepGate {
   StepGate(const StepGate&) = delete;
   StepGate& operator=(const StepGate&) = delete;
 
-  // Others wait for this worker from now on. All lanes stand where the slowest
-  // member does. Once, before anything else.
+  // Others wait for this worker from now on. All compute threads stand where
+  // the slowest member does. Once, before anything else.
   absl::Status Join();
-  // Nobody waits for it any more. REQUIRES: all lanes have left.
+  // Nobody waits for it any more. REQUIRES: all compute threads have left.
   absl::Status Leave();
 
-  // Waits until the lane's next step may begin; its number. An error when the
-  // coordinator has none to give, Cancelled after Stop.
-  absl::StatusOr<uint64_t> Begin(size_t lane);
+  // Waits until the compute thread's next step may begin; its number. An error
+  // when the coordinator has none to give, Cancelled after Stop.
+  absl::StatusOr<uint64_t> Begin(size_t thread);
   // The step's push is answered. Never blocks.
-  void Finished(size_t lane, uint64_t step);
-  // The lane makes no more steps, and waits for none: others of this worker
-  // decide how far it is.
-  void LeaveLane(size_t lane);
+  void Finished(size_t thread, uint64_t step);
+  // The compute thread makes no more steps, and waits for none: others of this
+  // worker decide how far it is.
+  void LeaveThread(size_t thread);
 
   // Ends all waiting.
   void Stop();
 
  private:
-  struct Lane {
+  struct ComputeThread {
     uint64_t begun = 0;
     // All steps below this are finished, and these.
     uint64_t finished = 0;
@@ -65,10 +66,11 @@ class StepGate {
     bool left = false;
   };
 
-  // What the slowest lane has finished.
+  // What the slowest compute thread has finished.
   void UpdateFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MayBegin(const Lane& lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return lane.begun <= bound_ || slowest_ >= lane.begun - bound_;
+  bool MayBegin(const ComputeThread& thread) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return thread.begun <= bound_ || slowest_ >= thread.begun - bound_;
   }
   // Why nobody may wait any more.
   absl::Status Ended() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -83,13 +85,13 @@ class StepGate {
   const Clock& clock_;
 
   absl::Mutex mutex_;
-  std::vector<Lane> lanes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ComputeThread> compute_threads_ ABSL_GUARDED_BY(mutex_);
   // What this worker has finished, and what of it the coordinator knows.
   uint64_t finished_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t reported_ ABSL_GUARDED_BY(mutex_) = 0;
   // The most that was heard: what was granted stays so.
   uint64_t slowest_ ABSL_GUARDED_BY(mutex_) = 0;
-  // One lane asks for all.
+  // One compute thread asks for all.
   bool asking_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

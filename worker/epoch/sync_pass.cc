@@ -13,7 +13,7 @@
 #include "cluster/wire_version.h"
 #include "worker/cut/cut_marker.h"
 #include "worker/epoch/merged_step.h"
-#include "worker/epoch/step_lane.h"
+#include "worker/epoch/step_thread.h"
 
 namespace oarlock::worker {
 namespace {
@@ -23,7 +23,7 @@ class SyncPass {
   explicit SyncPass(const PassContext* context)
       : context_(context), round_(std::make_shared<RoundMemory>(context)) {
     for (size_t i = 0; i < context->work.size(); ++i) {
-      lanes_.push_back(std::make_unique<StepLane>(
+      compute_threads_.push_back(std::make_unique<StepThread>(
           context, i, /*pull_ahead=*/false, &bad_lines_));
     }
     round_->parameter_gradients.resize(context->model->spec().num_parameters);
@@ -38,7 +38,7 @@ class SyncPass {
     OARLOCK_RETURN_IF_ERROR(context_->dense->Pull());
     for (uint64_t i = 0; !num_rounds.has_value() || i < *num_rounds; ++i) {
       OARLOCK_RETURN_IF_ERROR(context_->job->Alive());
-      OARLOCK_RETURN_IF_ERROR(ComputeLanes());
+      OARLOCK_RETURN_IF_ERROR(ComputeBatches());
       const bool has_data =
           std::any_of(steps_.begin(), steps_.end(),
                       [](const std::shared_ptr<StepBuffer>& step) {
@@ -59,35 +59,41 @@ class SyncPass {
   }
 
  private:
-  // Every lane computes its next batch; those that have none leave null.
-  absl::Status ComputeLanes() {
+  // Every compute thread computes its next batch; those that have none leave
+  // null.
+  absl::Status ComputeBatches() {
     const std::shared_ptr<const client::DenseReplica> parameters =
         context_->dense->Current();
-    for (auto& lane : lanes_) lane->Start(parameters->values.data());
-    steps_.assign(lanes_.size(), nullptr);
+    for (auto& thread : compute_threads_) {
+      thread->Start(parameters->values.data());
+    }
+    steps_.assign(compute_threads_.size(), nullptr);
     absl::Status failure;
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      const absl::Status status = lanes_[i]->Wait(&steps_[i]);
+    for (size_t i = 0; i < compute_threads_.size(); ++i) {
+      const absl::Status status = compute_threads_[i]->Wait(&steps_[i]);
       if (failure.ok()) failure = status;
     }
     return failure;
   }
 
   void RecycleSteps() {
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      if (steps_[i] != nullptr) lanes_[i]->Recycle(std::move(steps_[i]));
+    for (size_t i = 0; i < compute_threads_.size(); ++i) {
+      if (steps_[i] != nullptr) {
+        compute_threads_[i]->Recycle(std::move(steps_[i]));
+      }
     }
   }
 
-  // Sums what the lanes computed into round_ and describes it.
-  client::PushRequest MergeLanes(uint64_t round) {
+  // Sums what the compute threads computed into round_ and describes it.
+  client::PushRequest MergeThreads(uint64_t round) {
     client::PushRequest push;
     push.epoch = context_->phase.epoch;
     push.round = round;
     round_->rows.Merge(steps_, &push);
     if (context_->dense_table != TableId(0)) {
       std::vector<float>& sum = round_->parameter_gradients;
-      SumParameterGradients(lanes_, steps_, /*add=*/false, absl::MakeSpan(sum));
+      SumParameterGradients(compute_threads_, steps_, /*add=*/false,
+                            absl::MakeSpan(sum));
       const auto num_steps = static_cast<uint32_t>(
           steps_.size() - std::count(steps_.begin(), steps_.end(), nullptr));
       round_->updated = context_->dense->Spare();
@@ -99,7 +105,7 @@ class SyncPass {
 
   absl::Status Push(uint64_t round) {
     const absl::Time start = context_->clock().Now();
-    const client::PushRequest push = MergeLanes(round);
+    const client::PushRequest push = MergeThreads(round);
     OARLOCK_RETURN_IF_ERROR(
         CallAndWait([&](client::ParameterClient::Done done) {
           context_->cuts->Push(context_->work_name, push, nullptr, round_,
@@ -115,8 +121,9 @@ class SyncPass {
 
   const PassContext* const context_;
   data::BadLines bad_lines_;
-  std::vector<std::unique_ptr<StepLane>> lanes_;
-  // Of the round under way, one per lane; null where the lane has no data.
+  std::vector<std::unique_ptr<StepThread>> compute_threads_;
+  // Of the round under way, one per compute thread; null where the compute
+  // thread has no data.
   std::vector<std::shared_ptr<StepBuffer>> steps_;
   // What a push points to; shared with gRPC's send buffers.
   struct RoundMemory {

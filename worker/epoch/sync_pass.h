@@ -12,10 +12,11 @@
 
 namespace oarlock::worker {
 
-// Trains on all examples of context.work, one batch per lane and round. The
-// lanes' gradients are summed in the order of the lanes and sent as one push;
-// the servers sum over workers in their order. Two runs of the same job are
-// bitwise equal when the work is split the same way.
+// Trains on all examples of context.work, one batch per compute thread and
+// round. The compute threads' gradients are summed in the order of the compute
+// threads and sent as one push; the servers sum over workers in their order.
+// Two runs of the same job are bitwise equal when the work is split the same
+// way.
 //
 // `num_rounds`: every worker takes part in as many, with an empty push when it
 // has no data left; not given, it takes part until its data ends (then the

@@ -68,9 +68,9 @@ absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
                                     const Clock& wall_clock);
 
 // Evaluates all test files again and again, on a thread of its own, while the
-// lanes of all workers train. It reads parameters as any reader does, the
-// newest that the servers have at that moment, holds no leases, takes no part
-// in barriers, rounds or cuts, and uses one core besides those of the lanes.
+// compute threads of all workers train. It reads parameters as any reader does,
+// the newest that the servers have at that moment, holds no leases, takes no
+// part in barriers, rounds or cuts, and uses one core besides theirs.
 //
 // The period is told in examples of the whole job, not in time: so the points
 // of two runs lie at the same places of their curves, whatever else the

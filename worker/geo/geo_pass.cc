@@ -23,8 +23,8 @@
 namespace oarlock::worker {
 namespace {
 
-// Batches of a lane whose rows are found and pulled together: all of an
-// interval, or as many as bound the memory of a long one.
+// Batches of a compute thread whose rows are found and pulled together: all of
+// an interval, or as many as bound the memory of a long one.
 constexpr int kMaxGroupSteps = 16;
 
 int GroupSteps(const PassContext& context) {
@@ -32,10 +32,10 @@ int GroupSteps(const PassContext& context) {
 }
 
 // One compute thread and what it has read.
-class GeoLane {
+class GeoThread {
  public:
-  GeoLane(const PassContext* context, size_t index, float gradient_scale,
-          data::BadLines* bad_lines)
+  GeoThread(const PassContext* context, size_t index, float gradient_scale,
+            data::BadLines* bad_lines)
       : context_(context),
         gradient_scale_(gradient_scale),
         // One group computes while the next one is read.
@@ -47,7 +47,7 @@ class GeoLane {
         results_(1) {
     thread_ = std::thread([this] { Run(); });
   }
-  ~GeoLane() {
+  ~GeoThread() {
     commands_.Close();
     thread_.join();
   }
@@ -121,8 +121,8 @@ class GeoPass {
     float scale = context->GradientScale();
     if (context->config->loss() != "sum") scale /= context->work.size();
     for (size_t i = 0; i < context->work.size(); ++i) {
-      lanes_.push_back(
-          std::make_unique<GeoLane>(context, i, scale, &bad_lines_));
+      compute_threads_.push_back(
+          std::make_unique<GeoThread>(context, i, scale, &bad_lines_));
     }
   }
 
@@ -176,17 +176,17 @@ class GeoPass {
     return absl::OkStatus();
   }
 
-  // Reads up to `wanted` batches of each lane into steps_; returns those of the
-  // lane that has most.
+  // Reads up to `wanted` batches of each compute thread into steps_; returns
+  // those of the compute thread that has most.
   absl::StatusOr<int> Read(int wanted) {
     steps_.clear();
-    steps_of_lane_.assign(lanes_.size(), {});
+    steps_of_thread_.assign(compute_threads_.size(), {});
     size_t most = 0;
-    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-      std::vector<size_t>& places = steps_of_lane_[lane];
+    for (size_t thread = 0; thread < compute_threads_.size(); ++thread) {
+      std::vector<size_t>& places = steps_of_thread_[thread];
       for (int i = 0; i < wanted; ++i) {
         OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<StepBuffer> buffer,
-                                 lanes_[lane]->Next());
+                                 compute_threads_[thread]->Next());
         if (buffer == nullptr) break;
         places.push_back(steps_.size());
         steps_.push_back({std::move(buffer), {}});
@@ -208,18 +208,19 @@ class GeoPass {
     return absl::OkStatus();
   }
 
-  // Every lane that has one computes its batch number `index` of the group.
+  // Every compute thread that has one computes its batch number `index` of the
+  // group.
   absl::Status Step(size_t index) {
-    std::vector<GeoLane*> computing;
+    std::vector<GeoThread*> computing;
     std::vector<const GeoStep*> steps;
-    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-      if (index >= steps_of_lane_[lane].size()) continue;
-      computing.push_back(lanes_[lane].get());
-      steps.push_back(&steps_[steps_of_lane_[lane][index]]);
+    for (size_t thread = 0; thread < compute_threads_.size(); ++thread) {
+      if (index >= steps_of_thread_[thread].size()) continue;
+      computing.push_back(compute_threads_[thread].get());
+      steps.push_back(&steps_[steps_of_thread_[thread][index]]);
       computing.back()->Start(steps.back());
     }
     absl::Status status;
-    for (GeoLane* lane : computing) status.Update(lane->Wait());
+    for (GeoThread* thread : computing) status.Update(thread->Wait());
     OARLOCK_RETURN_IF_ERROR(status);
     std::vector<float>& sum = computing[0]->dense_gradients();
     for (size_t i = 1; i < computing.size(); ++i) {
@@ -238,9 +239,9 @@ class GeoPass {
   }
 
   void RecycleGroup() {
-    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-      for (const size_t place : steps_of_lane_[lane]) {
-        lanes_[lane]->Recycle(std::move(steps_[place].buffer));
+    for (size_t thread = 0; thread < compute_threads_.size(); ++thread) {
+      for (const size_t place : steps_of_thread_[thread]) {
+        compute_threads_[thread]->Recycle(std::move(steps_[place].buffer));
       }
     }
     steps_.clear();
@@ -275,10 +276,10 @@ class GeoPass {
 
   const PassContext* const context_;
   data::BadLines bad_lines_;
-  std::vector<std::unique_ptr<GeoLane>> lanes_;
-  // Of the group under way, and which of them are a lane's.
+  std::vector<std::unique_ptr<GeoThread>> compute_threads_;
+  // Of the group under way, and which of them are a compute thread's.
   std::vector<GeoStep> steps_;
-  std::vector<std::vector<size_t>> steps_of_lane_;
+  std::vector<std::vector<size_t>> steps_of_thread_;
   // Examples since the last exchange.
   data::ExampleIntervals trained_;
 };

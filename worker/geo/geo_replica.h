@@ -64,7 +64,7 @@ class GeoReplica {
   void Gather(const GeoStep& step) const;
 
   // One step of training: the gradients in the buffers of `steps`, one per
-  // lane, added key by key, and `dense_gradients`, null without dense
+  // compute thread, added key by key, and `dense_gradients`, null without dense
   // parameters. With `statistics` the keys are counted.
   void Apply(absl::Span<const GeoStep* const> steps,
              const float* dense_gradients, bool statistics);

@@ -18,9 +18,9 @@
 
 namespace oarlock::worker {
 
-// Thread-safe: all lanes of a worker share one. Ranges are given to whoever
-// asks first, so stragglers, joiners and fewer files than workers are no
-// special case.
+// Thread-safe: all compute threads of a worker share one. Ranges are given to
+// whoever asks first, so stragglers, joiners and fewer files than workers are
+// no special case.
 class LeasedWork : public data::WorkSource {
  public:
   // Works off a push completion; OK when all of its pushes were acknowledged.

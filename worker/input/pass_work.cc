@@ -10,15 +10,16 @@ namespace {
 
 class LeasedPass : public PassWork {
  public:
-  LeasedPass(client::JobClient* job, const std::string& work, size_t num_lanes,
+  LeasedPass(client::JobClient* job, const std::string& work,
+             size_t num_compute_threads,
              LeasedWork::RunCompletion run_completion, NewReader reader,
              const Clock& clock)
       : leased_(job, work, std::move(run_completion), clock),
-        lanes_(num_lanes, &leased_),
+        sources_(num_compute_threads, &leased_),
         reader_(std::move(reader)) {}
 
-  const std::vector<data::WorkSource*>& lanes() const override {
-    return lanes_;
+  const std::vector<data::WorkSource*>& sources() const override {
+    return sources_;
   }
   std::optional<uint64_t> num_rounds() const override { return std::nullopt; }
   // Ranges of a worker that was lost come back. Workers do not meet in between:
@@ -31,11 +32,11 @@ class LeasedPass : public PassWork {
 
  private:
   LeasedWork leased_;
-  const std::vector<data::WorkSource*> lanes_;
+  const std::vector<data::WorkSource*> sources_;
   const NewReader reader_;
 };
 
-// Each lane has a source of its own, of one kind.
+// Each compute thread has a source of its own, of one kind.
 template <typename Split>
 class SplitPass : public PassWork {
  public:
@@ -43,16 +44,16 @@ class SplitPass : public PassWork {
       : covered_(std::move(covered)), reader_(std::move(reader)) {}
 
   const data::ExampleIntervals* covered() const { return &covered_; }
-  // The split of one reader of the job; `is_lane`: of one of this worker's.
-  void Add(std::unique_ptr<Split> split, bool is_lane) {
+  // The split of one reader of the job; `is_own`: of one of this worker's.
+  void Add(std::unique_ptr<Split> split, bool is_own) {
     num_rounds_ = std::max(num_rounds_, split->num_blocks());
-    if (!is_lane) return;
-    lanes_.push_back(split.get());
+    if (!is_own) return;
+    sources_.push_back(split.get());
     splits_.push_back(std::move(split));
   }
 
-  const std::vector<data::WorkSource*>& lanes() const override {
-    return lanes_;
+  const std::vector<data::WorkSource*>& sources() const override {
+    return sources_;
   }
   std::optional<uint64_t> num_rounds() const override { return num_rounds_; }
   absl::StatusOr<bool> AwaitMore() override { return false; }
@@ -62,7 +63,7 @@ class SplitPass : public PassWork {
   const data::ExampleIntervals covered_;
   const NewReader reader_;
   std::vector<std::unique_ptr<Split>> splits_;
-  std::vector<data::WorkSource*> lanes_;
+  std::vector<data::WorkSource*> sources_;
   uint64_t num_rounds_ = 0;
 };
 
@@ -79,10 +80,10 @@ std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
 }
 
 std::unique_ptr<PassWork> NewLeasedPass(
-    client::JobClient* job, const std::string& work, size_t num_lanes,
+    client::JobClient* job, const std::string& work, size_t num_compute_threads,
     LeasedWork::RunCompletion run_completion, PassWork::NewReader reader,
     const Clock& clock) {
-  return std::make_unique<LeasedPass>(job, work, num_lanes,
+  return std::make_unique<LeasedPass>(job, work, num_compute_threads,
                                       std::move(run_completion),
                                       std::move(reader), clock);
 }
@@ -92,17 +93,18 @@ std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
                                              uint64_t block_examples,
                                              WorkerIndex self,
                                              uint64_t num_workers,
-                                             uint64_t num_lanes) {
+                                             uint64_t num_compute_threads) {
   auto pass = std::make_unique<SplitPass<data::InterleavedSplit>>(
       std::move(covered), nullptr);
-  for (uint64_t reader = 0; reader < num_workers * num_lanes; ++reader) {
+  for (uint64_t reader = 0; reader < num_workers * num_compute_threads;
+       ++reader) {
     data::InterleavedSplit::Options options;
     options.block_examples = block_examples;
     options.reader_index = reader;
-    options.num_readers = num_workers * num_lanes;
+    options.num_readers = num_workers * num_compute_threads;
     options.covered = pass->covered();
     pass->Add(std::make_unique<data::InterleavedSplit>(index, options),
-              reader / num_lanes == self.value());
+              reader / num_compute_threads == self.value());
   }
   return pass;
 }
@@ -110,14 +112,15 @@ std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
 std::unique_ptr<PassWork> NewStaticPass(
     std::vector<std::vector<data::PositionRun>> runs, bool own_orders,
     data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
-    uint64_t num_workers, uint64_t num_lanes, PassWork::NewReader reader) {
+    uint64_t num_workers, uint64_t num_compute_threads,
+    PassWork::NewReader reader) {
   auto pass = std::make_unique<SplitPass<data::RunSplit>>(std::move(covered),
                                                           std::move(reader));
   for (uint64_t worker = 0; worker < num_workers; ++worker) {
-    for (uint64_t lane = 0; lane < num_lanes; ++lane) {
+    for (uint64_t thread = 0; thread < num_compute_threads; ++thread) {
       pass->Add(
           std::make_unique<data::RunSplit>(
-              runs[own_orders ? lane : worker * num_lanes + lane],
+              runs[own_orders ? thread : worker * num_compute_threads + thread],
               block_examples, own_orders ? static_cast<uint32_t>(worker) : 0,
               pass->covered()),
           worker == self.value());

@@ -33,17 +33,18 @@ class PassWork {
       data::WorkSource*, data::BadLines*)>;
 
   virtual ~PassWork() = default;
-  // One for each lane; the same one may stand there several times.
-  virtual const std::vector<data::WorkSource*>& lanes() const = 0;
+  // One for each compute thread; the same one may stand there several times.
+  virtual const std::vector<data::WorkSource*>& sources() const = 0;
   // Rounds of the reader that has the most of them, of all workers. Nothing:
   // not known beforehand.
   virtual std::optional<uint64_t> num_rounds() const = 0;
-  // To be asked when the lanes' sources are empty and all that was read has
-  // been pushed and acknowledged. True: there is more, as when another worker
-  // was lost; the lanes have to run once more. False: the pass is over.
+  // To be asked when the compute threads' sources are empty and all that was
+  // read has been pushed and acknowledged. True: there is more, as when another
+  // worker was lost; the compute threads have to run once more. False: the pass
+  // is over.
   virtual absl::StatusOr<bool> AwaitMore() = 0;
-  // What reads items of the lanes' sources, and of push completions; null: a
-  // BatchReader does, since they are lines of the files
+  // What reads items of the compute threads' sources, and of push completions;
+  // null: a BatchReader does, since they are lines of the files
   // (PassContext::new_reader).
   virtual NewReader new_reader() const = 0;
 };
@@ -52,28 +53,30 @@ class PassWork {
 std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
                                           uint64_t lease_examples);
 
-// All lanes share what the coordinator leases of `work`. `job` and `clock`
-// outlive the result.
+// All compute threads share what the coordinator leases of `work`. `job` and
+// `clock` outlive the result.
 std::unique_ptr<PassWork> NewLeasedPass(
-    client::JobClient* job, const std::string& work, size_t num_lanes,
+    client::JobClient* job, const std::string& work, size_t num_compute_threads,
     LeasedWork::RunCompletion run_completion, PassWork::NewReader reader,
     const Clock& clock);
 
-// Lines of files: each lane of each worker gets its share of the batches, in
-// turn. `index` outlives the result.
+// Lines of files: each compute thread of each worker gets its share of the
+// batches, in turn. `index` outlives the result.
 std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
                                              data::ExampleIntervals covered,
                                              uint64_t block_examples,
                                              WorkerIndex self,
                                              uint64_t num_workers,
-                                             uint64_t num_lanes);
+                                             uint64_t num_compute_threads);
 
-// Positions: lane l of worker w takes runs[w * num_lanes + l] of source 0;
-// where workers have orders of their own, runs[l] of source w.
+// Positions: compute thread t of worker w takes
+// runs[w * num_compute_threads + t] of source 0; where workers have orders of
+// their own, runs[t] of source w.
 std::unique_ptr<PassWork> NewStaticPass(
     std::vector<std::vector<data::PositionRun>> runs, bool own_orders,
     data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
-    uint64_t num_workers, uint64_t num_lanes, PassWork::NewReader reader);
+    uint64_t num_workers, uint64_t num_compute_threads,
+    PassWork::NewReader reader);
 
 }  // namespace oarlock::worker
 

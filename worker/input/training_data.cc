@@ -21,8 +21,8 @@
 namespace oarlock::worker {
 namespace {
 
-// A lease is about this many examples: small enough that lanes end together,
-// large enough that asking costs nothing.
+// A lease is about this many examples: small enough that compute threads end
+// together, large enough that asking costs nothing.
 constexpr int64_t kLeaseExamples = 2048;
 // One of a shuffled pass is more, since it is read from many places.
 constexpr uint64_t kOrderedLeaseExamples = 4096;
@@ -270,7 +270,7 @@ std::string TrainingData::OrderText() const {
     say("concatenated_passes", config_.concatenated_passes());
     say("sampling", config_.sampling());
   }
-  // Orders of each worker's, or of each lane's, own share.
+  // Orders of each worker's, or of each compute thread's, own share.
   if (IsStatic() && (HasOwnOrder() || shuffle_ == data::ShuffleRule::kLocal)) {
     say("split", config_.split());
     say("drop_tail", config_.drop_tail() ? "true" : "false");
@@ -300,22 +300,23 @@ std::string TrainingData::OrderText() const {
 }
 
 TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
-  const auto num_lanes = static_cast<uint64_t>(config_.thread_num());
+  const auto num_compute_threads = static_cast<uint64_t>(config_.thread_num());
   data::OrderOptions order = OrderOf(epoch);
   data::SplitOptions split;
   split.rule = SplitOf(config_);
-  split.num_readers =
-      HasOwnOrder() ? num_lanes : num_lanes * job_->num_workers();
+  split.num_readers = HasOwnOrder() ? num_compute_threads
+                                    : num_compute_threads * job_->num_workers();
   split.block_examples = static_cast<uint64_t>(config_.batch_size());
   split.drop_tail = config_.drop_tail();
   StaticShare share;
   share.runs =
       data::SplitPositions(CountsOf(*index_), order.num_concatenated, split);
-  const uint64_t first_lane =
-      HasOwnOrder() ? 0 : job_->worker_index().value() * num_lanes;
+  const uint64_t first_thread =
+      HasOwnOrder() ? 0 : job_->worker_index().value() * num_compute_threads;
   std::vector<data::PositionRun> own;
-  for (uint64_t lane = first_lane; lane < first_lane + num_lanes; ++lane) {
-    own.insert(own.end(), share.runs[lane].begin(), share.runs[lane].end());
+  for (uint64_t thread = first_thread;
+       thread < first_thread + num_compute_threads; ++thread) {
+    own.insert(own.end(), share.runs[thread].begin(), share.runs[thread].end());
   }
   share.positions = std::make_shared<const data::PositionRuns>(std::move(own));
   // Examples stay with their worker.

@@ -1,5 +1,5 @@
 // The examples of a job's files on one worker: where they lie, and how a pass
-// over them is divided among the lanes of all workers.
+// over them is divided among the compute threads of all workers.
 
 #ifndef OARLOCK_WORKER_INPUT_TRAINING_DATA_H_
 #define OARLOCK_WORKER_INPUT_TRAINING_DATA_H_
@@ -105,8 +105,8 @@ class TrainingData {
   struct StaticShare {
     std::shared_ptr<const data::ExampleOrder> order;
     std::shared_ptr<const data::PositionRuns> positions;
-    // Of each reader of the job, or of each lane where workers have orders of
-    // their own.
+    // Of each reader of the job, or of each compute thread where workers have
+    // orders of their own.
     std::vector<std::vector<data::PositionRun>> runs;
   };
 

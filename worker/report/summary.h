@@ -38,8 +38,8 @@ struct TrainingSummary {
   double staleness_p99 = 0;
   double dense_staleness_p50 = 0;
   double dense_staleness_p99 = 0;
-  // Of the rows that the last training pass needed, the share that lanes had;
-  // NaN without a cache of rows.
+  // Of the rows that the last training pass needed, the share that compute
+  // threads had; NaN without a cache of rows.
   double row_cache_hit_rate = 0;
   // In the order in which they were concluded.
   std::vector<v1::Evaluation> evaluations;

@@ -1,6 +1,6 @@
-// Which rows a lane's executor caches from batch to batch, so that hot ones
-// need not be pulled for every batch: a cache over the servers, in the memory
-// of whatever computes.
+// Which rows a compute thread's executor caches from batch to batch, so that
+// hot ones need not be pulled for every batch: a cache over the servers, in the
+// memory of whatever computes.
 //
 // Here is only which row is cached where; the rows lie with the executor
 // (CachedRows in nn/math_backend.h). A batch is planned before its rows are
@@ -9,9 +9,9 @@
 //
 // Gradients are pushed as without a cache. What is cached does not follow them:
 // a row is pulled again when it is needed more than `max_steps` batches after
-// it was pulled, so it lacks at most the pushes of that time, the lane's own
-// among them. Which rows stay is decided by CLOCK: a row that was not used
-// since the hand last passed gives its entry to a new one.
+// it was pulled, so it lacks at most the pushes of that time, the compute
+// thread's own among them. Which rows stay is decided by CLOCK: a row that was
+// not used since the hand last passed gives its entry to a new one.
 
 #ifndef OARLOCK_WORKER_STEP_ROW_CACHE_H_
 #define OARLOCK_WORKER_STEP_ROW_CACHE_H_
@@ -41,7 +41,7 @@ struct RowPlan {
   uint64_t oldest_step = 0;
 };
 
-// Of one lane and one sparse input. Not thread-safe.
+// Of one compute thread and one sparse input. Not thread-safe.
 class RowCache {
  public:
   // Caches up to `cache_rows` rows, at least 1, each for its own batch and up
@@ -71,8 +71,8 @@ class RowCache {
   bool is_full_ = false;  // of rows of the batch being planned
 };
 
-// Versions of a table at the pulls of a lane's last batches, to tell how old
-// rows are that were pulled for one of them. Not thread-safe.
+// Versions of a table at the pulls of a compute thread's last batches, to tell
+// how old rows are that were pulled for one of them. Not thread-safe.
 class PulledVersions {
  public:
   explicit PulledVersions(uint64_t max_steps) : max_steps_(max_steps) {}

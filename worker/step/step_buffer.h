@@ -36,9 +36,9 @@ struct SparseInputBuffer {
   KeyStatistics statistics;      // of the keys, once counted
   client::TableVersions pulled_versions;
 
-  // Where the lane caches rows, in so many entries: which of them come from
-  // there, and the keys that are pulled, whose rows are the first of `rows`. 0:
-  // all are pulled.
+  // Where the compute thread caches rows, in so many entries: which of them
+  // come from there, and the keys that are pulled, whose rows are the first of
+  // `rows`. 0: all are pulled.
   size_t cache_rows = 0;
   RowPlan plan;
   client::KeyBatch missed_keys;
@@ -56,9 +56,9 @@ class StepBuffer {
   void SeedFor(uint64_t job_seed, uint32_t epoch);
   // Fills keys and sizes rows and gradients for the batch.
   void BuildKeys(int partition_bits);
-  // Decides which rows the lane has, and which are to be pulled. `caches` has
-  // one per input, null where nothing is cached. REQUIRES: BuildKeys was
-  // called.
+  // Decides which rows the compute thread has, and which are to be pulled.
+  // `caches` has one per input, null where nothing is cached. REQUIRES:
+  // BuildKeys was called.
   void PlanRows(absl::Span<const std::unique_ptr<RowCache>> caches,
                 int partition_bits);
   // Counts shows and clicks of the keys. REQUIRES: BuildKeys was called.
@@ -88,7 +88,7 @@ class StepBuffer {
   uint64_t random_seed = 0;
   std::vector<SparseInputBuffer> inputs;
   client::TableVersions pushed_versions;
-  // Its lane's count of steps, where one is kept (step_gate.h).
+  // Its compute thread's count of steps, where one is kept (step_gate.h).
   uint64_t step = 0;
   // From asking for rows to having all of them.
   absl::Duration pull_time;

@@ -42,12 +42,12 @@ C1() {
 }
 
 C2() {
-  local mode lanes
+  local mode threads
   for mode in sync half_async; do
-    for lanes in 100 210 256; do
+    for threads in 100 210 256; do
       rm -rf bnx st.txt
       N=2 T=300 run train --model ctr_dnn "${one[@]}" --mode $mode \
-        --thread_num $lanes --hidden_norm batch --hidden_sizes 8 \
+        --thread_num $threads --hidden_norm batch --hidden_sizes 8 \
         --batch_size 2 --epochs 10 --train_files 'd/part-[012]' \
         --test_files d/part-3 --checkpoint_dir bnx --lease_s 60
       N=0 run checkpoint export bnx --table statistics --output "$PWD/st.txt"

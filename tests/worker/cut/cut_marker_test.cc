@@ -52,8 +52,8 @@ class CutMarkerTest : public ::testing::Test {
   std::unique_ptr<CutMarker> marker_;
 };
 
-// Copies, permits, intervals and lanes of all kinds; fewer permits than copies
-// are what advanced copies can use up.
+// Copies, permits, intervals and compute threads of all kinds; fewer permits
+// than copies are what advanced copies can use up.
 TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

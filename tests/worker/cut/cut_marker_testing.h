@@ -1,5 +1,5 @@
 // What a CutMarker lies between: a coordinator that takes cuts, servers that
-// answer in any order, and lanes that train.
+// answer in any order, and compute threads that train.
 
 #ifndef OARLOCK_TESTS_WORKER_CUT_CUT_MARKER_TESTING_H_
 #define OARLOCK_TESTS_WORKER_CUT_CUT_MARKER_TESTING_H_
@@ -180,7 +180,7 @@ inline std::vector<std::unique_ptr<DenseCopy>> MakeDenseCopies(
   return copies;
 }
 
-// As a pass does it: lanes that compute one example a step.
+// As a pass does it: compute threads that compute one example a step.
 class Pass {
  public:
   Pass(CutMarker* marker, int num_copies, int num_permits, uint32_t interval)
@@ -198,14 +198,14 @@ class Pass {
     });
   }
 
-  void Run(int num_lanes, int steps_per_lane) {
-    std::vector<std::thread> lanes;
-    for (int lane = 0; lane < num_lanes; ++lane) {
-      lanes.emplace_back([this, steps_per_lane] {
-        for (int i = 0; i < steps_per_lane; ++i) Step();
+  void Run(int num_threads, int steps_per_thread) {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < num_threads; ++thread) {
+      threads.emplace_back([this, steps_per_thread] {
+        for (int i = 0; i < steps_per_thread; ++i) Step();
       });
     }
-    for (std::thread& lane : lanes) lane.join();
+    for (std::thread& thread : threads) thread.join();
     pool_.WaitForAllPermits();
   }
 

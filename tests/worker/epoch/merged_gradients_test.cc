@@ -12,22 +12,22 @@
 namespace oarlock::worker {
 namespace {
 
-// A lane's distinct keys and their gradients.
-struct Lane {
+// A compute thread's distinct keys and their gradients.
+struct Addend {
   client::KeyBatch keys;
   std::vector<float> gradients;
 };
 
-MergedGradients::Source SourceOf(const Lane& lane) {
-  return {&lane.keys, lane.gradients.data()};
+MergedGradients::Source SourceOf(const Addend& addend) {
+  return {&addend.keys, addend.gradients.data()};
 }
 
-Lane LaneOf(const std::vector<Key>& keys, const std::vector<float>& gradients,
-            int bits) {
-  Lane lane;
-  lane.keys.Build(keys, bits);
-  lane.gradients = gradients;
-  return lane;
+Addend AddendOf(const std::vector<Key>& keys,
+                const std::vector<float>& gradients, int bits) {
+  Addend addend;
+  addend.keys.Build(keys, bits);
+  addend.gradients = gradients;
+  return addend;
 }
 
 TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheSources) {
@@ -38,23 +38,23 @@ TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheSources) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     const size_t dim = 1 + random.Below(9);
     const int bits = static_cast<int>(random.Below(9));
-    std::vector<Lane> lanes(random.Below(5));
+    std::vector<Addend> addends(random.Below(5));
     std::map<Key, std::vector<float>> expected;
     std::vector<MergedGradients::Source> sources;
-    for (Lane& lane : lanes) {
+    for (Addend& addend : addends) {
       std::vector<Key> keys(random.Below(400));
       for (Key& key : keys) key = Key{random.Below(300)};
-      lane.keys.Build(keys, bits);
-      for (Key key : lane.keys.keys()) {
+      addend.keys.Build(keys, bits);
+      for (Key key : addend.keys.keys()) {
         std::vector<float>& sum = expected[key];
         sum.resize(dim);
         for (size_t d = 0; d < dim; ++d) {
           const float value = static_cast<float>(random.Uniform() - 0.5);
-          lane.gradients.push_back(value);
+          addend.gradients.push_back(value);
           sum[d] += value;
         }
       }
-      sources.push_back(SourceOf(lane));
+      sources.push_back(SourceOf(addend));
     }
     merged.Merge(sources, dim, bits);
     ASSERT_EQ(merged.keys().keys().size(), expected.size());
@@ -69,9 +69,9 @@ TEST(MergedGradientsTest, SumsEqualAMapFilledInTheOrderOfTheSources) {
 }
 
 TEST(MergedGradientsTest, AdditionFollowsTheOrderOfTheSources) {
-  const Lane big = LaneOf({Key{7}}, {1e8f}, 2);
-  const Lane one = LaneOf({Key{7}}, {1.0f}, 2);
-  const Lane less = LaneOf({Key{7}}, {-1e8f}, 2);
+  const Addend big = AddendOf({Key{7}}, {1e8f}, 2);
+  const Addend one = AddendOf({Key{7}}, {1.0f}, 2);
+  const Addend less = AddendOf({Key{7}}, {-1e8f}, 2);
   MergedGradients merged;
   merged.Merge({SourceOf(big), SourceOf(less), SourceOf(one)}, 1, 2);
   EXPECT_EQ(merged.gradients()[0], 1.0f);
@@ -81,17 +81,17 @@ TEST(MergedGradientsTest, AdditionFollowsTheOrderOfTheSources) {
 }
 
 TEST(MergedGradientsTest, NoSourcesLeaveNothing) {
-  const Lane lane = LaneOf({Key{7}}, {1.0f}, 2);
+  const Addend addend = AddendOf({Key{7}}, {1.0f}, 2);
   MergedGradients merged;
-  merged.Merge({SourceOf(lane)}, 1, 2);
+  merged.Merge({SourceOf(addend)}, 1, 2);
   merged.Merge({}, 1, 2);
   EXPECT_TRUE(merged.keys().keys().empty());
   EXPECT_TRUE(merged.keys().groups().empty());
 }
 
 TEST(MergedGradientsTest, ShowsAndClicksOfAKeyAddUp) {
-  const Lane a = LaneOf({Key{1}, Key{2}}, {1, 1}, 0);
-  const Lane b = LaneOf({Key{2}, Key{3}}, {1, 1}, 0);
+  const Addend a = AddendOf({Key{1}, Key{2}}, {1, 1}, 0);
+  const Addend b = AddendOf({Key{2}, Key{3}}, {1, 1}, 0);
   const std::vector<float> shows_a = {4, 5}, clicks_a = {1, 2};
   const std::vector<float> shows_b = {6, 7}, clicks_b = {0, 3};
   MergedGradients merged;

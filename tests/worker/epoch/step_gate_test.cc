@@ -24,12 +24,12 @@ namespace {
 constexpr absl::Duration kDeadline = absl::Minutes(1);
 constexpr absl::Duration kLease = absl::Seconds(20);
 
-// What every lane of a job has finished, by the test's own count, and how far
-// ahead of the slowest any step has begun.
+// What every compute thread of a job has finished, by the test's own count, and
+// how far ahead of the slowest any step has begun.
 class Lead {
  public:
-  explicit Lead(size_t num_lanes)
-      : finished_(num_lanes, 0), counts_(num_lanes, true) {}
+  explicit Lead(size_t num_compute_threads)
+      : finished_(num_compute_threads, 0), counts_(num_compute_threads, true) {}
 
   void Begins(uint64_t step) {
     absl::MutexLock lock(&mutex_);
@@ -40,23 +40,23 @@ class Lead {
     }
   }
   // Before the gate is told.
-  void Finished(size_t lane, uint64_t step) {
+  void Finished(size_t thread, uint64_t step) {
     absl::MutexLock lock(&mutex_);
-    finished_[lane] = step + 1;
+    finished_[thread] = step + 1;
   }
-  // Before the gate is told, or the lane dies.
-  void Gone(size_t lane) {
+  // Before the gate is told, or the compute thread dies.
+  void Gone(size_t thread) {
     absl::MutexLock lock(&mutex_);
-    counts_[lane] = false;
+    counts_[thread] = false;
   }
   uint64_t largest() const {
     absl::MutexLock lock(&mutex_);
     return largest_;
   }
-  bool AwaitFinished(size_t lane, uint64_t steps) {
+  bool AwaitFinished(size_t thread, uint64_t steps) {
     absl::MutexLock lock(&mutex_);
     const auto reached = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return finished_[lane] >= steps;
+      return finished_[thread] >= steps;
     };
     return mutex_.AwaitWithTimeout(absl::Condition(&reached), kDeadline);
   }
@@ -68,22 +68,23 @@ class Lead {
   uint64_t largest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Makes `steps` steps; the lane's number is `lane` here and `global` in `lead`.
-absl::Status RunLane(StepGate* gate, size_t lane, Lead* lead, size_t global,
-                     uint64_t steps) {
+// Makes `steps` steps; the compute thread's number is `thread` here and
+// `global` in `lead`.
+absl::Status RunThread(StepGate* gate, size_t thread, Lead* lead, size_t global,
+                       uint64_t steps) {
   for (uint64_t i = 0; i < steps; ++i) {
-    const absl::StatusOr<uint64_t> step = gate->Begin(lane);
+    const absl::StatusOr<uint64_t> step = gate->Begin(thread);
     if (!step.ok()) return step.status();
     lead->Begins(*step);
     lead->Finished(global, *step);
-    gate->Finished(lane, *step);
+    gate->Finished(thread, *step);
   }
   lead->Gone(global);
-  gate->LeaveLane(lane);
+  gate->LeaveThread(thread);
   return absl::OkStatus();
 }
 
-TEST(StepGateTest, LanesOfOneWorkerWaitForEachOther) {
+TEST(StepGateTest, ThreadsOfOneWorkerWaitForEachOther) {
   for (const uint64_t bound : {0, 1, 5}) {
     SCOPED_TRACE(absl::StrCat("bound ", bound));
     const FakeClock clock;
@@ -93,11 +94,11 @@ TEST(StepGateTest, LanesOfOneWorkerWaitForEachOther) {
     Lead lead(2);
     absl::Status fast;
     std::thread ahead(
-        [&] { fast = RunLane(&gate, 0, &lead, 0, /*steps=*/50); });
+        [&] { fast = RunThread(&gate, 0, &lead, 0, /*steps=*/50); });
     // It gets so far without the other one.
     EXPECT_TRUE(lead.AwaitFinished(0, bound + 1));
     EXPECT_LE(lead.largest(), bound);
-    const absl::Status slow = RunLane(&gate, 1, &lead, 1, /*steps=*/50);
+    const absl::Status slow = RunThread(&gate, 1, &lead, 1, /*steps=*/50);
     ahead.join();
     EXPECT_TRUE(fast.ok()) << fast;
     EXPECT_TRUE(slow.ok()) << slow;
@@ -123,7 +124,7 @@ TEST(StepGateTest, PushesThatAreAnsweredOutOfOrderCountFromTheOldest) {
   gate.Finished(0, 0);
   next.join();
   gate.Finished(0, 2);
-  gate.LeaveLane(0);
+  gate.LeaveThread(0);
   EXPECT_TRUE(gate.Leave().ok());
 }
 
@@ -138,7 +139,7 @@ TEST(StepGateTest, StopEndsWaiting) {
   stopping.join();
 }
 
-// Workers of a job with real servers, one lane each.
+// Workers of a job with real servers, one compute thread each.
 class StepGateClusterTest : public ::testing::Test {
  protected:
   void Start(uint32_t num_workers) {
@@ -189,7 +190,7 @@ TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
         // The first one has less to do; nobody waits for it then.
         const uint64_t steps = w == 0 ? kSteps / 2 : kSteps;
         if (statuses[w].ok()) {
-          statuses[w] = RunLane(&gate, 0, &lead, w, steps);
+          statuses[w] = RunThread(&gate, 0, &lead, w, steps);
         }
         if (statuses[w].ok()) statuses[w] = gate.Leave();
       });
@@ -212,7 +213,7 @@ TEST_F(StepGateClusterTest, DeathFreesWhoeverWaits) {
   ASSERT_TRUE(workers_[1]->job().JoinSteps().ok());
   absl::Status status;
   std::thread survivor(
-      [&] { status = RunLane(&gate, 0, &lead, 0, /*steps=*/20); });
+      [&] { status = RunThread(&gate, 0, &lead, 0, /*steps=*/20); });
   EXPECT_TRUE(lead.AwaitFinished(0, 3));
   EXPECT_EQ(lead.largest(), 2u);
   lead.Gone(1);

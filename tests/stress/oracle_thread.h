@@ -1,14 +1,14 @@
-// A pusher of replay_oracle.cc whose pushes have one order: a lane has keys and
+// A pusher of replay_oracle.cc whose pushes have one order: it has keys and
 // dense tables to itself and the next push is made when the last one is
 // acknowledged.
 //
 // Why not more under way: pushes of one worker that are under way together are
 // applied in any order, and after a server's death they are sent again in any
-// order. So lanes of a worker give it pushes under way that end out of order,
+// order. So threads of a worker give it pushes under way that end out of order,
 // each row has one order nevertheless.
 
-#ifndef OARLOCK_TESTS_STRESS_ORACLE_LANE_H_
-#define OARLOCK_TESTS_STRESS_ORACLE_LANE_H_
+#ifndef OARLOCK_TESTS_STRESS_ORACLE_THREAD_H_
+#define OARLOCK_TESTS_STRESS_ORACLE_THREAD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -55,30 +55,30 @@ struct OraclePush {
   client::PushRequest Request();
 };
 
-// Not thread-safe; lanes share nothing.
-class OracleLane {
+// Not thread-safe; threads share nothing.
+class OracleThread {
  public:
-  // Number `index` of `num_lanes` in the job. `format`: that of its worker's
+  // Number `index` of `num_threads` in the job. `format`: that of its worker's
   // values, to and fro.
-  OracleLane(const std::vector<v1::TableConfig>& tables, int partition_bits,
-             uint64_t seed, uint32_t index, uint32_t num_lanes,
-             v1::ValueFormat format);
+  OracleThread(const std::vector<v1::TableConfig>& tables, int partition_bits,
+               uint64_t seed, uint32_t index, uint32_t num_threads,
+               v1::ValueFormat format);
 
   // The push after those that were acknowledged; follows from the seed, the
-  // lane and its number alone.
+  // thread and its number alone.
   std::shared_ptr<OraclePush> NextPush() const;
   // It was acknowledged. DataLoss when what it gave back is not what the model
   // has.
   absl::Status Acknowledged(const OraclePush& push);
 
-  // Pulls of the lane's own rows and dense tables must give what the model has;
-  // DataLoss when they do not.
+  // Pulls of the thread's own rows and dense tables must give what the model
+  // has; DataLoss when they do not.
   absl::Status LookAtRows(client::ParameterClient* client, TableId table,
                           const std::vector<Key>& keys) const;
   absl::Status LookAtAll(client::ParameterClient* client) const;
 
   uint64_t num_pushes() const { return num_pushes_; }
-  // Of every sparse table, and of the dense tables that the lane owns.
+  // Of every sparse table, and of the dense tables that the thread owns.
   const std::map<TableId, SparseModel>& rows() const { return rows_; }
   const std::map<TableId, DenseModel>& dense() const { return dense_; }
 
@@ -93,7 +93,7 @@ class OracleLane {
   const uint32_t index_;
   const v1::ValueFormat format_;
   std::map<TableId, v1::TableConfig> configs_;
-  // The lane's own.
+  // The thread's own.
   std::map<TableId, std::vector<Key>> keys_;
   std::vector<TableId> sparse_tables_;
   std::vector<TableId> dense_tables_;
@@ -104,4 +104,4 @@ class OracleLane {
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_TESTS_STRESS_ORACLE_LANE_H_
+#endif  // OARLOCK_TESTS_STRESS_ORACLE_THREAD_H_

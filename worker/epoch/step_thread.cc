@@ -1,4 +1,4 @@
-#include "worker/epoch/step_lane.h"
+#include "worker/epoch/step_thread.h"
 
 #include <utility>
 
@@ -9,8 +9,8 @@
 
 namespace oarlock::worker {
 
-StepLane::StepLane(const PassContext* context, size_t index, bool pull_ahead,
-                   data::BadLines* bad_lines)
+StepThread::StepThread(const PassContext* context, size_t index,
+                       bool pull_ahead, data::BadLines* bad_lines)
     : context_(context),
       pull_ahead_(pull_ahead),
       // One computes, and the look-ahead.
@@ -23,20 +23,20 @@ StepLane::StepLane(const PassContext* context, size_t index, bool pull_ahead,
   thread_ = std::thread([this] { Run(); });
 }
 
-StepLane::~StepLane() {
+StepThread::~StepThread() {
   commands_.Close();
   thread_.join();
 }
 
-void StepLane::Start(const float* parameters) { commands_.Push(parameters); }
+void StepThread::Start(const float* parameters) { commands_.Push(parameters); }
 
-absl::Status StepLane::Wait(std::shared_ptr<StepBuffer>* step) {
+absl::Status StepThread::Wait(std::shared_ptr<StepBuffer>* step) {
   Result result = *results_.Pop();
   *step = std::move(result.step);
   return result.status;
 }
 
-void StepLane::Run() {
+void StepThread::Run() {
   while (const auto parameters = commands_.Pop()) {
     Result result;
     absl::StatusOr<std::shared_ptr<StepBuffer>> step = Step(*parameters);
@@ -46,7 +46,7 @@ void StepLane::Run() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<StepBuffer>> StepLane::Step(
+absl::StatusOr<std::shared_ptr<StepBuffer>> StepThread::Step(
     const float* parameters) {
   std::shared_ptr<StepBuffer> step = feeder_.Next();
   if (step == nullptr) {
@@ -66,7 +66,7 @@ absl::StatusOr<std::shared_ptr<StepBuffer>> StepLane::Step(
   return step;
 }
 
-absl::Status StepLane::Compute(StepBuffer& step, const float* parameters) {
+absl::Status StepThread::Compute(StepBuffer& step, const float* parameters) {
   ProgressMeter& progress = *context_->progress;
   const absl::Time start = context_->clock().Now();
   const nn::StepInput input =

@@ -1,7 +1,7 @@
 // The oracle itself, on tables in this process: it agrees with tables that
 // nothing happens to, and with no others.
 
-#include "tests/stress/oracle_lane.h"
+#include "tests/stress/oracle_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -23,17 +23,17 @@ constexpr uint64_t kSeed = 12;
 constexpr uint32_t kPartitions = 4;
 constexpr uint64_t kColdMemoryBytes = 512 << 10;
 
-class OracleLaneTest : public testing::Test {
+class OracleThreadTest : public testing::Test {
  protected:
-  OracleLaneTest()
+  OracleThreadTest()
       : client_(kPartitions, {.tier_dir = testing::TempDir(), .clocks = {}}) {
     for (const v1::TableConfig& table : tables_) {
       const absl::Status created = client_.CreateTable(table);
       EXPECT_TRUE(created.ok()) << created;
     }
     for (uint32_t i = 0; i < 2; ++i) {
-      lanes_.emplace_back(tables_, client_.partition_bits(), kSeed, i,
-                          /*num_lanes=*/2, v1::FLOAT32);
+      oracle_threads_.emplace_back(tables_, client_.partition_bits(), kSeed, i,
+                                   /*num_threads=*/2, v1::FLOAT32);
     }
   }
 
@@ -42,10 +42,10 @@ class OracleLaneTest : public testing::Test {
   }
   void PushMany(int num_pushes) {
     for (int i = 0; i < num_pushes; ++i) {
-      for (OracleLane& lane : lanes_) {
-        const std::shared_ptr<OraclePush> push = lane.NextPush();
+      for (OracleThread& thread : oracle_threads_) {
+        const std::shared_ptr<OraclePush> push = thread.NextPush();
         ASSERT_TRUE(Push(push).ok());
-        const absl::Status seen = lane.Acknowledged(*push);
+        const absl::Status seen = thread.Acknowledged(*push);
         ASSERT_TRUE(seen.ok()) << seen;
       }
     }
@@ -54,10 +54,10 @@ class OracleLaneTest : public testing::Test {
   const std::vector<v1::TableConfig> tables_ =
       OracleTables(kSeed, kColdMemoryBytes);
   LocalParameterClient client_;
-  std::vector<OracleLane> lanes_;
+  std::vector<OracleThread> oracle_threads_;
 };
 
-TEST_F(OracleLaneTest, EveryRuleHasASparseAndADenseTable) {
+TEST_F(OracleThreadTest, EveryRuleHasASparseAndADenseTable) {
   std::set<size_t> sparse, dense;
   for (const v1::TableConfig& table : tables_) {
     (table.has_sparse() ? sparse : dense).insert(table.optimizer().rule_case());
@@ -68,42 +68,42 @@ TEST_F(OracleLaneTest, EveryRuleHasASparseAndADenseTable) {
   EXPECT_EQ(dense.size(), num_rules);
 }
 
-TEST_F(OracleLaneTest, TablesThatEveryPushReachedOnceAreTheModels) {
+TEST_F(OracleThreadTest, TablesThatEveryPushReachedOnceAreTheModels) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   PushMany(150);
-  for (const OracleLane& lane : lanes_) {
-    const absl::Status seen = lane.LookAtAll(&client_);
+  for (const OracleThread& thread : oracle_threads_) {
+    const absl::Status seen = thread.LookAtAll(&client_);
     EXPECT_TRUE(seen.ok()) << seen;
   }
 }
 
-TEST_F(OracleLaneTest, APushThatIsAppliedTwiceIsSeen) {
+TEST_F(OracleThreadTest, APushThatIsAppliedTwiceIsSeen) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   PushMany(20);
   // Under another name, so that no window keeps it off.
-  ASSERT_TRUE(Push(lanes_[1].NextPush()).ok());
+  ASSERT_TRUE(Push(oracle_threads_[1].NextPush()).ok());
   PushMany(1);
-  EXPECT_TRUE(lanes_[0].LookAtAll(&client_).ok());
-  const absl::Status seen = lanes_[1].LookAtAll(&client_);
+  EXPECT_TRUE(oracle_threads_[0].LookAtAll(&client_).ok());
+  const absl::Status seen = oracle_threads_[1].LookAtAll(&client_);
   EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
 }
 
-TEST_F(OracleLaneTest, APushThatIsLostIsSeen) {
+TEST_F(OracleThreadTest, APushThatIsLostIsSeen) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   PushMany(20);
-  OraclePush lost = *lanes_[1].NextPush();
+  OraclePush lost = *oracle_threads_[1].NextPush();
   for (OraclePush::Dense& table : lost.dense) table.wants_updated = false;
-  ASSERT_TRUE(lanes_[1].Acknowledged(lost).ok());
-  EXPECT_TRUE(lanes_[0].LookAtAll(&client_).ok());
-  const absl::Status seen = lanes_[1].LookAtAll(&client_);
+  ASSERT_TRUE(oracle_threads_[1].Acknowledged(lost).ok());
+  EXPECT_TRUE(oracle_threads_[0].LookAtAll(&client_).ok());
+  const absl::Status seen = oracle_threads_[1].LookAtAll(&client_);
   EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
 }
 
-TEST_F(OracleLaneTest, PushesThatChangePlacesAreSeen) {
+TEST_F(OracleThreadTest, PushesThatChangePlacesAreSeen) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   PushMany(20);
-  OracleLane& lane = lanes_[1];
-  const std::shared_ptr<OraclePush> first = lane.NextPush();
+  OracleThread& thread = oracle_threads_[1];
+  const std::shared_ptr<OraclePush> first = thread.NextPush();
   ASSERT_TRUE(Push(first).ok());
   for (OraclePush::Dense& table : first->dense) table.wants_updated = false;
   // The same rows with other gradients: the two do not commute.
@@ -114,9 +114,9 @@ TEST_F(OracleLaneTest, PushesThatChangePlacesAreSeen) {
   ASSERT_TRUE(client::PushAndWait(client_, second.Request(),
                                   std::make_shared<OraclePush>(second))
                   .ok());
-  ASSERT_TRUE(lane.Acknowledged(second).ok());
-  ASSERT_TRUE(lane.Acknowledged(*first).ok());
-  const absl::Status seen = lane.LookAtAll(&client_);
+  ASSERT_TRUE(thread.Acknowledged(second).ok());
+  ASSERT_TRUE(thread.Acknowledged(*first).ok());
+  const absl::Status seen = thread.LookAtAll(&client_);
   EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
 }
 

@@ -1,4 +1,4 @@
-#include "tests/stress/oracle_lane.h"
+#include "tests/stress/oracle_thread.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace oarlock {
 namespace {
 
-// Keys of a table, of all lanes.
+// Keys of a table, of all threads.
 constexpr uint32_t kKeys = 1200;
 // Of one that does not fit into its memory.
 constexpr uint32_t kColdKeys = 24'000;
@@ -43,10 +43,10 @@ std::vector<float> RandomGradients(size_t n, RandomSequence* random) {
   return gradients;
 }
 
-// Keys of which each lane has its share; all of a partition's where the table
+// Keys of which each thread has its share; all of a partition's where the table
 // asks for that.
-std::vector<Key> KeysOfLane(const v1::TableConfig& table, int partition_bits,
-                            uint32_t lane, uint32_t num_lanes) {
+std::vector<Key> KeysOfThread(const v1::TableConfig& table, int partition_bits,
+                              uint32_t thread, uint32_t num_threads) {
   const uint64_t stream = DeriveSeed(table.seed(), table.id());
   const bool by_partition = IsOrderedByPartition(table);
   const uint32_t num_keys =
@@ -57,7 +57,7 @@ std::vector<Key> KeysOfLane(const v1::TableConfig& table, int partition_bits,
     const uint32_t owner =
         by_partition ? PartitionOfMix(Mix(key), partition_bits).value()
                      : number;
-    if (owner % num_lanes == lane) keys.push_back(key);
+    if (owner % num_threads == thread) keys.push_back(key);
   }
   return keys;
 }
@@ -81,9 +81,9 @@ client::PushRequest OraclePush::Request() {
   return request;
 }
 
-OracleLane::OracleLane(const std::vector<v1::TableConfig>& tables,
-                       int partition_bits, uint64_t seed, uint32_t index,
-                       uint32_t num_lanes, v1::ValueFormat format)
+OracleThread::OracleThread(const std::vector<v1::TableConfig>& tables,
+                           int partition_bits, uint64_t seed, uint32_t index,
+                           uint32_t num_threads, v1::ValueFormat format)
     : partition_bits_(partition_bits),
       seed_(DeriveSeed(seed, index)),
       index_(index),
@@ -94,17 +94,18 @@ OracleLane::OracleLane(const std::vector<v1::TableConfig>& tables,
     configs_.emplace(id, table);
     if (table.has_sparse()) {
       sparse_tables_.push_back(id);
-      keys_.emplace(id, KeysOfLane(table, partition_bits, index, num_lanes));
+      keys_.emplace(id,
+                    KeysOfThread(table, partition_bits, index, num_threads));
       rows_.try_emplace(id, table, partition_bits);
-    } else if (num_dense++ % num_lanes == index) {
+    } else if (num_dense++ % num_threads == index) {
       dense_tables_.push_back(id);
       dense_.try_emplace(id, table);
     }
   }
 }
 
-OraclePush::Rows OracleLane::MakeRows(TableId table,
-                                      RandomSequence* random) const {
+OraclePush::Rows OracleThread::MakeRows(TableId table,
+                                        RandomSequence* random) const {
   const v1::SparseTableConfig& config = configs_.at(table).sparse();
   const std::vector<Key>& own = keys_.at(table);
   OraclePush::Rows rows;
@@ -126,8 +127,8 @@ OraclePush::Rows OracleLane::MakeRows(TableId table,
   return rows;
 }
 
-OraclePush::Dense OracleLane::MakeDense(TableId table,
-                                        RandomSequence* random) const {
+OraclePush::Dense OracleThread::MakeDense(TableId table,
+                                          RandomSequence* random) const {
   OraclePush::Dense dense;
   dense.table = table;
   dense.gradients = RandomGradients(configs_.at(table).dense().size(), random);
@@ -136,7 +137,7 @@ OraclePush::Dense OracleLane::MakeDense(TableId table,
   return dense;
 }
 
-std::shared_ptr<OraclePush> OracleLane::NextPush() const {
+std::shared_ptr<OraclePush> OracleThread::NextPush() const {
   RandomSequence random(DeriveSeed(seed_, num_pushes_ + 1));
   auto push = std::make_shared<OraclePush>();
   std::vector<TableId> tables;
@@ -158,7 +159,7 @@ std::shared_ptr<OraclePush> OracleLane::NextPush() const {
   return push;
 }
 
-absl::Status OracleLane::Acknowledged(const OraclePush& push) {
+absl::Status OracleThread::Acknowledged(const OraclePush& push) {
   ++num_pushes_;
   for (const OraclePush::Rows& table : push.rows) {
     const std::vector<float> gradients = AsOnTheWire(format_, table.gradients);
@@ -184,21 +185,21 @@ absl::Status OracleLane::Acknowledged(const OraclePush& push) {
   return absl::OkStatus();
 }
 
-absl::Status OracleLane::Compare(const std::string& what, const float* got,
-                                 const std::vector<float>& wanted) const {
+absl::Status OracleThread::Compare(const std::string& what, const float* got,
+                                   const std::vector<float>& wanted) const {
   const std::vector<float> rounded = AsOnTheWire(format_, wanted);
   for (size_t i = 0; i < rounded.size(); ++i) {
     if (std::memcmp(&got[i], &rounded[i], sizeof(float)) == 0) continue;
     return absl::DataLossError(absl::StrFormat(
-        "lane %d after push %d: %s: value %d is %.9g, the model has %.9g",
+        "thread %d after push %d: %s: value %d is %.9g, the model has %.9g",
         index_, num_pushes_, what, i, got[i], rounded[i]));
   }
   return absl::OkStatus();
 }
 
-absl::Status OracleLane::LookAtRows(client::ParameterClient* client,
-                                    TableId table,
-                                    const std::vector<Key>& keys) const {
+absl::Status OracleThread::LookAtRows(client::ParameterClient* client,
+                                      TableId table,
+                                      const std::vector<Key>& keys) const {
   const v1::TableConfig& config = configs_.at(table);
   const uint32_t dim = config.sparse().dim();
   client::RowBatch pulled;
@@ -213,7 +214,7 @@ absl::Status OracleLane::LookAtRows(client::ParameterClient* client,
   return absl::OkStatus();
 }
 
-absl::Status OracleLane::LookAtAll(client::ParameterClient* client) const {
+absl::Status OracleThread::LookAtAll(client::ParameterClient* client) const {
   for (const TableId table : sparse_tables_) {
     OARLOCK_RETURN_IF_ERROR(LookAtRows(client, table, keys_.at(table)));
   }

@@ -1,7 +1,7 @@
 // A compute thread of a worker whose threads go from step to step together.
 
-#ifndef OARLOCK_WORKER_EPOCH_STEP_LANE_H_
-#define OARLOCK_WORKER_EPOCH_STEP_LANE_H_
+#ifndef OARLOCK_WORKER_EPOCH_STEP_THREAD_H_
+#define OARLOCK_WORKER_EPOCH_STEP_THREAD_H_
 
 #include <cstddef>
 #include <memory>
@@ -19,13 +19,13 @@
 namespace oarlock::worker {
 
 // Does what the thread that owns it asks, one step at a time.
-class StepLane {
+class StepThread {
  public:
   // `index` is that of its work in the context, which outlives it, as does
   // `bad_lines`. With `pull_ahead` rows are asked for before their step starts.
-  StepLane(const PassContext* context, size_t index, bool pull_ahead,
-           data::BadLines* bad_lines);
-  ~StepLane();
+  StepThread(const PassContext* context, size_t index, bool pull_ahead,
+             data::BadLines* bad_lines);
+  ~StepThread();
 
   // Starts the next batch on `parameters`, [num_parameters], which stay as they
   // are until Wait returns.
@@ -64,4 +64,4 @@ class StepLane {
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_EPOCH_STEP_LANE_H_
+#endif  // OARLOCK_WORKER_EPOCH_STEP_THREAD_H_
