@@ -81,7 +81,7 @@ bool FakeClock::AwaitUntil(absl::Mutex* mutex, const absl::Condition& condition,
 }
 
 void FakeClock::GoOn(absl::Duration by) const {
-  passed_ns_ += absl::ToInt64Nanoseconds(by);
+  elapsed_ns_ += absl::ToInt64Nanoseconds(by);
   std::vector<uint64_t> waiters;
   {
     absl::MutexLock lock(&mutex_);

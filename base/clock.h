@@ -66,7 +66,7 @@ class FakeClock : public Clock {
   explicit FakeClock(absl::Time start = absl::UnixEpoch()) : start_(start) {}
 
   absl::Time Now() const override {
-    return start_ + absl::Nanoseconds(passed_ns_.load());
+    return start_ + absl::Nanoseconds(elapsed_ns_.load());
   }
   void Sleep(absl::Duration duration) const override;
   bool AwaitUntil(absl::Mutex* mutex, const absl::Condition& condition,
@@ -96,7 +96,7 @@ class FakeClock : public Clock {
 
   const absl::Time start_;
   // An atomic, since conditions read it under any mutex.
-  mutable std::atomic<int64_t> passed_ns_ = 0;
+  mutable std::atomic<int64_t> elapsed_ns_ = 0;
 
   // A waiter takes it while it holds its own mutex; so who holds it only tries
   // to lock theirs.

@@ -21,7 +21,7 @@ namespace {
 struct Armed {
   absl::Mutex mutex;
   Fault fault ABSL_GUARDED_BY(mutex);
-  uint64_t num_passed ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t num_reached ABSL_GUARDED_BY(mutex) = 0;
 };
 
 Armed& TheArmed() {
@@ -57,13 +57,13 @@ namespace internal {
 
 std::atomic<bool> fault_is_armed = false;
 
-void PassArmedFaultPoint(const FaultPointInfo& point) {
+void ReachArmedFaultPoint(const FaultPointInfo& point) {
   std::function<void()> action;
   {
     Armed& armed = TheArmed();
     absl::MutexLock lock(&armed.mutex);
     if (armed.fault.point != &point) return;
-    if (++armed.num_passed != armed.fault.nth) return;
+    if (++armed.num_reached != armed.fault.nth) return;
     action = armed.fault.action;
   }
   if (!action) KillThisProcess();
@@ -107,7 +107,7 @@ void ArmFault(Fault fault) {
   Armed& armed = TheArmed();
   absl::MutexLock lock(&armed.mutex);
   armed.fault = std::move(fault);
-  armed.num_passed = 0;
+  armed.num_reached = 0;
   internal::fault_is_armed.store(true, std::memory_order_relaxed);
 }
 

@@ -5,7 +5,7 @@
 //   inline constexpr FaultPointInfo kStorageFaultPoints[] = {
 //       {"log.roll.before_header", "the new segment is an empty file"}};
 //   inline void FaultPoint(FaultPointOf<kStorageFaultPoints> point) {
-//     PassFaultPoint(point.info());
+//     ReachFaultPoint(point.info());
 //   }
 //
 // Process-wide, and the one thing here that is: what dies at a point is the
@@ -80,14 +80,14 @@ void DisarmFault();
 namespace internal {
 
 extern std::atomic<bool> fault_is_armed;
-void PassArmedFaultPoint(const FaultPointInfo& point);
+void ReachArmedFaultPoint(const FaultPointInfo& point);
 
 }  // namespace internal
 
-inline void PassFaultPoint(const FaultPointInfo& point) {
+inline void ReachFaultPoint(const FaultPointInfo& point) {
   if (__builtin_expect(internal::fault_is_armed.load(std::memory_order_relaxed),
                        0)) {
-    internal::PassArmedFaultPoint(point);
+    internal::ReachArmedFaultPoint(point);
   }
 }
 

@@ -126,12 +126,12 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
 void Coordinator::ExcuseFromLaterMembers(const WorkerRecord& worker,
                                          WorkerIndex index) {
   const uint32_t first = std::max(trained_epochs_, worker.trained_epochs);
-  uint32_t pass = first;
-  while (barriers_.HasPassed(TrainWork(pass + 1))) ++pass;
-  if (pass == first) return;
+  uint32_t epoch = first;
+  while (barriers_.HasPassed(TrainWork(epoch + 1))) ++epoch;
+  if (epoch == first) return;
   // Beyond a limit of names the others wait, as they would at any barrier.
   barriers_
-      .Arrive(absl::StrCat(TrainWork(pass), cluster::kMembersBarrier), index,
+      .Arrive(absl::StrCat(TrainWork(epoch), cluster::kMembersBarrier), index,
               /*for_good=*/false)
       .IgnoreError();
 }

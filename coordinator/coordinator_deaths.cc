@@ -85,19 +85,21 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   }
   size_t num_push_completions = 0;
   size_t num_ranges = 0;
-  for (auto& [epoch, pass] : RecoverExamples(dead)) {
+  for (auto& [epoch, of_epoch] : RecoverExamples(dead)) {
     const std::string work = TrainWork(epoch);
     // No cut is opened before the push completions are done, so what they are
     // for may be noted as trained now.
-    for (const v1::WorkRange& range : pass.covered) work_.Cover(work, range);
-    cuts_.Cover(work, pass.covered);
-    num_push_completions += pass.push_completions.size();
-    num_ranges += pass.returned.size();
-    if (pass.push_completions.empty() && pass.returned.empty()) continue;
+    for (const v1::WorkRange& range : of_epoch.covered)
+      work_.Cover(work, range);
+    cuts_.Cover(work, of_epoch.covered);
+    num_push_completions += of_epoch.push_completions.size();
+    num_ranges += of_epoch.returned.size();
+    if (of_epoch.push_completions.empty() && of_epoch.returned.empty())
+      continue;
     WorkShare share;
     share.work = work;
-    share.ranges = std::move(pass.returned);
-    share.push_completions = std::move(pass.push_completions);
+    share.ranges = std::move(of_epoch.returned);
+    share.push_completions = std::move(of_epoch.push_completions);
     work_.Return(share);
   }
   spdlog::info(

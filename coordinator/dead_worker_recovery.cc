@@ -81,8 +81,8 @@ class LeasedSet {
   std::map<std::pair<uint32_t, uint64_t>, v1::WorkRange> by_begin_;
 };
 
-// One pass.
-struct Pass {
+// One epoch.
+struct EpochExamples {
   LeasedSet leased;
   // Of which gradients are applied, or will be when their push is completed.
   RangeSet rows;
@@ -94,7 +94,7 @@ class Recovery {
  public:
   explicit Recovery(const DeadWorker& dead) : dead_(dead) {
     for (const auto& [epoch, leased] : dead.leased) {
-      LeasedSet& set = passes_[epoch].leased;
+      LeasedSet& set = epochs_[epoch].leased;
       for (const v1::WorkRange& range : leased.ranges) set.Add(range);
       for (const v1::PushRepair& completion : leased.push_completions) {
         for (const v1::WorkRange& range : completion.examples()) set.Add(range);
@@ -109,14 +109,15 @@ class Recovery {
   std::map<uint32_t, RecoveredEpoch> Run() {
     for (const auto& [sequence, push] : pushes_) Judge(sequence, push);
     for (const auto& [epoch, leased] : dead_.leased) {
-      Return(leased, &passes_[epoch]);
+      Return(leased, &epochs_[epoch]);
     }
     std::map<uint32_t, RecoveredEpoch> recovered;
-    for (auto& [epoch, pass] : passes_) {
-      RangeSet covered = std::move(pass.rows);
-      for (const v1::WorkRange& range : pass.dense.ranges()) covered.Add(range);
-      pass.result.covered = covered.ranges();
-      recovered[epoch] = std::move(pass.result);
+    for (auto& [epoch, of_epoch] : epochs_) {
+      RangeSet covered = std::move(of_epoch.rows);
+      for (const v1::WorkRange& range : of_epoch.dense.ranges())
+        covered.Add(range);
+      of_epoch.result.covered = covered.ranges();
+      recovered[epoch] = std::move(of_epoch.result);
     }
     return recovered;
   }
@@ -124,8 +125,8 @@ class Recovery {
  private:
   void Read(const v1::WorkerLedger& ledger) {
     highest_ = std::max<uint64_t>(highest_, ledger.highest());
-    AddTo(ledger.settled_examples(), &Pass::rows);
-    AddTo(ledger.settled_dense_examples(), &Pass::dense);
+    AddTo(ledger.settled_examples(), &EpochExamples::rows);
+    AddTo(ledger.settled_dense_examples(), &EpochExamples::dense);
     for (const v1::PushRecord& record : ledger.pushes()) {
       Push& push = pushes_[record.sequence()];
       push.message_count = record.part_count();
@@ -135,9 +136,9 @@ class Recovery {
     }
   }
 
-  void AddTo(const Intervals& intervals, RangeSet Pass::*set) {
+  void AddTo(const Intervals& intervals, RangeSet EpochExamples::*set) {
     for (const v1::ExampleInterval& interval : intervals) {
-      (passes_[interval.epoch()].*set).Add(RangeOf(interval));
+      (epochs_[interval.epoch()].*set).Add(RangeOf(interval));
     }
   }
 
@@ -145,30 +146,31 @@ class Recovery {
     const Intervals& any =
         push.examples.empty() ? push.dense_examples : push.examples;
     if (any.empty()) return;
-    Pass& pass = passes_[any[0].epoch()];
+    EpochExamples& of_epoch = epochs_[any[0].epoch()];
     const bool applied =
         sequence + PushWindows::kWindowSequences <= highest_ || push.IsWhole();
-    AddTo(push.examples, &Pass::rows);
-    AddTo(push.dense_examples, &Pass::dense);
-    if (applied || !(pass.leased.Touches(push.examples) ||
-                     pass.leased.Touches(push.dense_examples))) {
+    AddTo(push.examples, &EpochExamples::rows);
+    AddTo(push.dense_examples, &EpochExamples::dense);
+    if (applied || !(of_epoch.leased.Touches(push.examples) ||
+                     of_epoch.leased.Touches(push.dense_examples))) {
       return;
     }
-    v1::PushRepair& completion = pass.result.push_completions.emplace_back();
+    v1::PushRepair& completion =
+        of_epoch.result.push_completions.emplace_back();
     completion.mutable_worker()->set_worker_index(dead_.worker.value());
     completion.mutable_worker()->set_worker_generation(
         dead_.generation.value());
     completion.set_sequence(sequence);
     for (const v1::ExampleInterval& interval : push.examples) {
-      pass.leased.Locate(interval, completion.mutable_examples());
+      of_epoch.leased.Locate(interval, completion.mutable_examples());
     }
     for (const v1::ExampleInterval& interval : push.dense_examples) {
-      pass.leased.Locate(interval, completion.mutable_dense_examples());
+      of_epoch.leased.Locate(interval, completion.mutable_dense_examples());
     }
   }
 
   // What is leased and is in no push, or in one for half of its gradients.
-  void Return(const LeasedExamples& leased, Pass* pass) {
+  void Return(const LeasedExamples& leased, EpochExamples* of_epoch) {
     std::vector<v1::WorkRange> rows_alone;
     std::vector<v1::WorkRange> dense_alone;
     const auto append = [](std::vector<v1::WorkRange> ranges,
@@ -176,29 +178,30 @@ class Recovery {
       to->insert(to->end(), ranges.begin(), ranges.end());
     };
     for (const v1::WorkRange& range : leased.ranges) {
-      for (const v1::WorkRange& no_rows : pass->rows.Missing(range)) {
-        append(pass->dense.Missing(no_rows), &pass->result.returned);
-        append(pass->dense.Common(no_rows), &rows_alone);
+      for (const v1::WorkRange& no_rows : of_epoch->rows.Missing(range)) {
+        append(of_epoch->dense.Missing(no_rows), &of_epoch->result.returned);
+        append(of_epoch->dense.Common(no_rows), &rows_alone);
       }
-      for (const v1::WorkRange& no_dense : pass->dense.Missing(range)) {
-        append(pass->rows.Common(no_dense), &dense_alone);
+      for (const v1::WorkRange& no_dense : of_epoch->dense.Missing(range)) {
+        append(of_epoch->rows.Common(no_dense), &dense_alone);
       }
     }
     for (const v1::PushRepair& completion : leased.push_completions) {
       for (const v1::WorkRange& range : completion.examples()) {
-        append(pass->rows.Missing(range), &rows_alone);
+        append(of_epoch->rows.Missing(range), &rows_alone);
       }
       for (const v1::WorkRange& range : completion.dense_examples()) {
-        append(pass->dense.Missing(range), &dense_alone);
+        append(of_epoch->dense.Missing(range), &dense_alone);
       }
     }
-    AddUnnamed(rows_alone, &v1::PushRepair::mutable_examples, pass);
-    AddUnnamed(dense_alone, &v1::PushRepair::mutable_dense_examples, pass);
+    AddUnnamed(rows_alone, &v1::PushRepair::mutable_examples, of_epoch);
+    AddUnnamed(dense_alone, &v1::PushRepair::mutable_dense_examples, of_epoch);
   }
 
   // REQUIRES: the ranges have ends.
   static void AddUnnamed(const std::vector<v1::WorkRange>& ranges,
-                         Ranges* (v1::PushRepair::*field)(), Pass* pass) {
+                         Ranges* (v1::PushRepair::*field)(),
+                         EpochExamples* of_epoch) {
     v1::PushRepair completion;
     uint64_t room = kMaxCompletionExamples;
     for (v1::WorkRange range : ranges) {
@@ -211,17 +214,18 @@ class Recovery {
         range.set_skip_lines(range.skip_lines() + size);
         room -= size;
         if (room > 0) continue;
-        pass->result.push_completions.push_back(std::exchange(completion, {}));
+        of_epoch->result.push_completions.push_back(
+            std::exchange(completion, {}));
         room = kMaxCompletionExamples;
       }
     }
     if (room < kMaxCompletionExamples) {
-      pass->result.push_completions.push_back(completion);
+      of_epoch->result.push_completions.push_back(completion);
     }
   }
 
   const DeadWorker& dead_;
-  std::map<uint32_t, Pass> passes_;
+  std::map<uint32_t, EpochExamples> epochs_;
   std::map<uint64_t, Push> pushes_;
   uint64_t highest_ = 0;
 };

@@ -28,8 +28,8 @@ constexpr Metric kBadLines = {
     "phase", "Malformed lines that all workers have skipped."};
 constexpr Metric kEpoch = {MetricKind::kGauge, "oarlock_coordinator_epoch",
                            "epoch", "phase", "The newest pass, from 1."};
-constexpr Metric kPassExamples = {
-    MetricKind::kGauge, "oarlock_coordinator_pass_examples", "examples",
+constexpr Metric kEpochExamples = {
+    MetricKind::kGauge, "oarlock_coordinator_epoch_examples", "examples",
     "phase", "Examples of the newest pass that have been reported."};
 constexpr Metric kLogloss = {
     MetricKind::kGauge, "oarlock_coordinator_logloss", "nats", "phase",
@@ -110,7 +110,7 @@ void CollectJobMetrics(const Coordinator& coordinator,
     snapshot->Add(kExamples, static_cast<double>(phase.examples), labels);
     snapshot->Add(kBadLines, static_cast<double>(phase.bad_lines), labels);
     snapshot->Add(kEpoch, newest.epoch() + 1, labels);
-    snapshot->Add(kPassExamples, static_cast<double>(newest.examples()),
+    snapshot->Add(kEpochExamples, static_cast<double>(newest.examples()),
                   labels);
     snapshot->Add(kLogloss, phase.newest->logloss(), labels);
     snapshot->Add(kAuc, phase.newest->auc(), labels);
@@ -122,8 +122,8 @@ void CollectJobMetrics(const Coordinator& coordinator,
 
 MetricList JobMetricsList() {
   static constexpr const Metric* kAll[] = {
-      &kWorkers,      &kAliveServers, &kExamples, &kBadLines, &kEpoch,
-      &kPassExamples, &kLogloss,      &kAuc,      &kStaleness};
+      &kWorkers,       &kAliveServers, &kExamples, &kBadLines, &kEpoch,
+      &kEpochExamples, &kLogloss,      &kAuc,      &kStaleness};
   return kAll;
 }
 

@@ -352,8 +352,8 @@ absl::Status Fleet::InitWorker() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Fleet::BeginsEpoch() {
-  absl::StatusOr<bool> begins = worker_->trainer().BeginsEpoch(epoch_);
+absl::StatusOr<bool> Fleet::MayBeginEpoch() {
+  absl::StatusOr<bool> begins = worker_->trainer().MayBeginEpoch(epoch_);
   OARLOCK_RETURN_IF_ERROR(Worked(begins.status()));
   return begins;
 }
@@ -434,7 +434,7 @@ absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
   }
   while (config.watch_dir().empty() &&
          fleet.epoch() < static_cast<uint32_t>(config.epochs())) {
-    OARLOCK_ASSIGN_OR_RETURN(const bool begins, fleet.BeginsEpoch());
+    OARLOCK_ASSIGN_OR_RETURN(const bool begins, fleet.MayBeginEpoch());
     if (!begins) break;
     OARLOCK_RETURN_IF_ERROR(fleet.TrainFromDataset());
     OARLOCK_RETURN_IF_ERROR(fleet.InferFromDataset());

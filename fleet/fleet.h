@@ -89,7 +89,7 @@ class Fleet {
   // Whether the next pass over the training files begins: the same on all
   // workers. No when training was stopped, early or by a command; a
   // program that does not ask makes empty passes then.
-  absl::StatusOr<bool> BeginsEpoch();
+  absl::StatusOr<bool> MayBeginEpoch();
   // One pass over the training files.
   absl::Status TrainFromDataset();
   // In place of passes over the training files: those of --watch_dir, until

@@ -15,7 +15,7 @@ inline constexpr FaultPointInfo kSparseTableFaultPoints[] = {
 };
 
 inline void FaultPoint(FaultPointOf<kSparseTableFaultPoints> point) {
-  PassFaultPoint(point.info());
+  ReachFaultPoint(point.info());
 }
 
 }  // namespace oarlock::sparse_table

@@ -24,7 +24,7 @@ inline constexpr FaultPointInfo kStorageFaultPoints[] = {
 };
 
 inline void FaultPoint(FaultPointOf<kStorageFaultPoints> point) {
-  PassFaultPoint(point.info());
+  ReachFaultPoint(point.info());
 }
 
 }  // namespace oarlock::storage

@@ -18,12 +18,12 @@
 #include "worker/config/data_options_of.h"
 #include "worker/config/flag_use.h"
 #include "worker/config/model_of.h"
-#include "worker/epoch/half_async_pass.h"
-#include "worker/epoch/pipelined_pass.h"
+#include "worker/epoch/half_async_epoch.h"
+#include "worker/epoch/pipelined_epoch.h"
 #include "worker/epoch/push_completion.h"
-#include "worker/epoch/ssp_pass.h"
-#include "worker/epoch/sync_pass.h"
-#include "worker/geo/geo_pass.h"
+#include "worker/epoch/ssp_epoch.h"
+#include "worker/epoch/sync_epoch.h"
+#include "worker/geo/geo_epoch.h"
 #include "worker/geo/geo_push_completion.h"
 #include "worker/input/leased_work.h"
 #include "worker/input/stoppable_work.h"
@@ -226,9 +226,9 @@ std::unique_ptr<PeriodicEvaluation> Trainer::EvaluatePeriodically() const {
       ContextOf(*test_, PhaseId()), test_->items(), config_.evaluate_period());
 }
 
-PassContext Trainer::ContextOf(const TrainingData& data,
-                               const PhaseId& phase) const {
-  PassContext context;
+EpochContext Trainer::ContextOf(const TrainingData& data,
+                                const PhaseId& phase) const {
+  EpochContext context;
   context.config = &config_;
   context.model = model_.get();
   context.parameters = parameters_;
@@ -250,17 +250,17 @@ PassContext Trainer::ContextOf(const TrainingData& data,
   return context;
 }
 
-absl::Status Trainer::RunPassAlone(const PassContext& context) {
-  if (context.geo != nullptr) return RunGeoPass(context);
+absl::Status Trainer::RunEpochAlone(const EpochContext& context) {
+  if (context.geo != nullptr) return RunGeoEpoch(context);
   const std::string& mode = context.config->mode();
-  if (mode == "half_async") return RunHalfAsyncPass(context);
-  if (mode == "ssp") return RunSspPass(context);
-  return RunAsyncPass(context);
+  if (mode == "half_async") return RunHalfAsyncEpoch(context);
+  if (mode == "ssp") return RunSspEpoch(context);
+  return RunAsyncEpoch(context);
 }
 
-absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
-                              bool trains) {
-  PassContext context = ContextOf(data, phase);
+absl::Status Trainer::RunPhase(TrainingData& data, const PhaseId& phase,
+                               bool trains) {
+  EpochContext context = ContextOf(data, phase);
   if (!trains) context.cuts = nullptr;
   LeasedWork::RunCompletion run_completion;
   if (trains && config_.mode() != "sync") {
@@ -270,7 +270,7 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
     };
   }
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<PassWork> work,
-                           data.StartPass(phase, std::move(run_completion)));
+                           data.StartPhase(phase, std::move(run_completion)));
   context.new_reader = work->new_reader();
   for (bool more = true; more;) {
     // Leased work is stopped by whoever leases it, and has push completions to
@@ -283,9 +283,9 @@ absl::Status Trainer::RunPass(TrainingData& data, const PhaseId& phase,
           stops_itself ? &stoppable.emplace_back(job_, source) : source);
     }
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
-                                ? RunSyncPass(context, work->num_rounds())
-                            : trains ? RunPassAlone(context)
-                                     : RunEvaluationPass(context));
+                                ? RunSyncEpoch(context, work->num_rounds())
+                            : trains ? RunEpochAlone(context)
+                                     : RunEvaluation(context));
     OARLOCK_ASSIGN_OR_RETURN(more, work->AwaitMore());
   }
   return absl::OkStatus();
@@ -319,10 +319,10 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
         "there is nothing to train on; name the data with --train_files, for "
         "example --train_files 'data/part-*'");
   }
-  return TrainPass(*train_, epoch);
+  return TrainEpochOn(*train_, epoch);
 }
 
-absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
+absl::Status Trainer::TrainEpochOn(TrainingData& data, uint32_t epoch) {
   if (epoch < job_->trained_epochs()) {
     spdlog::info("pass {} was trained before the job was resumed", epoch + 1);
     return absl::OkStatus();
@@ -332,7 +332,7 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
         "this worker's share of pass {} was trained before it was "
         "restarted",
         epoch + 1);
-    passed_over_files_ = true;
+    has_trained_ = true;
     // Others may still be training theirs.
     return job_->WaitForTrained(epoch);
   }
@@ -341,32 +341,32 @@ absl::Status Trainer::TrainPass(TrainingData& data, uint32_t epoch) {
   const absl::Time start = clocks_.monotonic->Now();
   {
     const auto evaluation = EvaluatePeriodically();
-    OARLOCK_RETURN_IF_ERROR(RunPass(data, phase, /*trains=*/true));
+    OARLOCK_RETURN_IF_ERROR(RunPhase(data, phase, /*trains=*/true));
   }
   // If this worker dies behind that barrier, nobody trains its share again.
   OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->WaitForTrained(epoch));
   train_seconds_ += absl::ToDoubleSeconds(clocks_.monotonic->Now() - start);
-  passed_over_files_ = true;
+  has_trained_ = true;
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Evaluate(uint32_t epoch) {
   if (test_->empty()) return absl::OkStatus();
   const PhaseId phase{"test", epoch};
-  OARLOCK_RETURN_IF_ERROR(RunPass(*test_, phase, /*trains=*/false));
-  passed_over_test_files_ = true;
-  return ConcludeEvaluationPass(config_, job_, phase, /*file=*/"",
-                                *clocks_.wall);
+  OARLOCK_RETURN_IF_ERROR(RunPhase(*test_, phase, /*trains=*/false));
+  has_tested_ = true;
+  return ConcludeEvaluationOfAll(config_, job_, phase, /*file=*/"",
+                                 *clocks_.wall);
 }
 
 absl::Status Trainer::TrainOnline() {
   OnlineTraining::Steps steps;
   steps.predict = [this](TrainingData& data, const PhaseId& phase) {
-    return RunPass(data, phase, /*trains=*/false);
+    return RunPhase(data, phase, /*trains=*/false);
   };
   steps.train = [this](TrainingData& data, uint32_t epoch) {
-    return TrainPass(data, epoch);
+    return TrainEpochOn(data, epoch);
   };
   steps.evaluate = [this](uint32_t epoch) { return Evaluate(epoch); };
   return OnlineTraining(config_, job_, std::move(steps), clocks_).Run();
@@ -385,12 +385,12 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   if (events_ != nullptr) events_->Finish(status);
   // Files that come one by one may be empty; a job that goes on may have
   // trained everything before; and whoever stops one wants what there is.
-  if (passed_over_files_ && config_.watch_dir().empty() && !config_.resume() &&
+  if (has_trained_ && config_.watch_dir().empty() && !config_.resume() &&
       status.stop_reason().empty()) {
     OARLOCK_RETURN_IF_ERROR(CheckTrained(config_, status));
   }
   // One that was known at the beginning was told then.
-  if (passed_over_test_files_ && job_->worker_index() == kFirstWorker &&
+  if (has_tested_ && job_->worker_index() == kFirstWorker &&
       !KnowsTestFilesEmpty() && !HasTestExamples(status)) {
     spdlog::warn("{}", std::string(NoTestExamples(config_).message()));
   }
@@ -422,7 +422,7 @@ absl::StatusOr<TrainingSummary> Trainer::Run() {
   const auto epochs = static_cast<uint32_t>(config_.epochs());
   OARLOCK_ASSIGN_OR_RETURN(uint32_t epoch, FirstEpoch());
   for (; epoch < epochs; ++epoch) {
-    OARLOCK_ASSIGN_OR_RETURN(const bool begins, BeginsEpoch(epoch));
+    OARLOCK_ASSIGN_OR_RETURN(const bool begins, MayBeginEpoch(epoch));
     if (!begins) break;
     OARLOCK_RETURN_IF_ERROR(TrainEpoch(epoch));
     OARLOCK_RETURN_IF_ERROR(Evaluate(epoch));

@@ -19,7 +19,7 @@
 #include "worker/config/table_plan.h"
 #include "worker/cut/cut_marker.h"
 #include "worker/dense/dense_parameters.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 #include "worker/evaluation/evaluation.h"
 #include "worker/geo/geo_replica.h"
 #include "worker/input/training_data.h"
@@ -90,7 +90,7 @@ class Trainer {
   TrainingData& training_data() { return *train_; }
   // Before each pass: whether it begins, the same on all workers. No when
   // training was stopped, early or by a command.
-  absl::StatusOr<bool> BeginsEpoch(uint32_t epoch) {
+  absl::StatusOr<bool> MayBeginEpoch(uint32_t epoch) {
     return job_->BeginPass(epoch);
   }
   // In place of passes over the training files: those of --watch_dir, until
@@ -106,7 +106,7 @@ class Trainer {
   Trainer(const v1::JobConfig& config, client::ParameterClient* parameters,
           client::JobClient* job, const TrainerOptions& options);
 
-  PassContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
+  EpochContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
   // Of worker 0, when its files were counted and before anything is trained:
   // NoTestExamples, or a warning of it, if they have none.
   absl::Status CheckTestFiles() const;
@@ -115,12 +115,12 @@ class Trainer {
   // Evaluates beside a training pass; null where nobody asked for it, or
   // another worker does it.
   std::unique_ptr<PeriodicEvaluation> EvaluatePeriodically() const;
-  absl::Status TrainPass(TrainingData& data, uint32_t epoch);
+  absl::Status TrainEpochOn(TrainingData& data, uint32_t epoch);
   // This worker's compute threads work off their part of a pass.
-  absl::Status RunPass(TrainingData& data, const PhaseId& phase, bool trains);
+  absl::Status RunPhase(TrainingData& data, const PhaseId& phase, bool trains);
 
   // Trains the context's work by the job's mode, unless that is sync.
-  absl::Status RunPassAlone(const PassContext& context);
+  absl::Status RunEpochAlone(const EpochContext& context);
 
   const v1::JobConfig config_;
   client::ParameterClient* const parameters_;
@@ -139,9 +139,9 @@ class Trainer {
   std::unique_ptr<TrainingEvents> events_;
   double train_seconds_ = 0;
   // A training pass of this worker's was over, whatever was in it.
-  bool passed_over_files_ = false;
-  bool passed_over_test_files_ = false;
-  // See PassContext; known once the tables are created.
+  bool has_trained_ = false;
+  bool has_tested_ = false;
+  // See EpochContext; known once the tables are created.
   int num_dense_copies_ = 1;
 };
 

@@ -71,14 +71,14 @@ class LoadBench {
         marker_(client, job, oarlock::worker::CutMarker::Numbering::kByCut,
                 clock),
         pool_(MakeDenseCopies(), kPermits) {
-    marker_.BeginPass(&pool_, [](oarlock::worker::DenseCopy*, uint64_t,
-                                 oarlock::client::ParameterClient::Done done) {
+    marker_.BeginEpoch(&pool_, [](oarlock::worker::DenseCopy*, uint64_t,
+                                  oarlock::client::ParameterClient::Done done) {
       done(absl::OkStatus());
     });
   }
   ~LoadBench() {
     pool_.WaitForAllPermits();
-    marker_.EndPass(/*failed=*/false);
+    marker_.EndEpoch(/*failed=*/false);
   }
 
   void Fill() {

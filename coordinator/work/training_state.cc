@@ -54,9 +54,9 @@ void TrainingState::Stop(const std::string& reason) {
 }
 
 bool TrainingState::Begin(uint32_t epoch) {
-  if (epoch < begun_passes_) return true;
+  if (epoch < begun_epochs_) return true;
   if (stopped_) return false;
-  begun_passes_ = epoch + 1;
+  begun_epochs_ = epoch + 1;
   return true;
 }
 
@@ -144,7 +144,7 @@ void TrainingState::Restore(const v1::CheckpointManifest& manifest) {
 void TrainingState::BeginRun() {
   stopped_ = false;
   stop_reason_.clear();
-  begun_passes_ = 0;
+  begun_epochs_ = 0;
   num_former_evaluations_ = evaluations_.size();
 }
 
@@ -153,7 +153,7 @@ void TrainingState::Save(v1::TrainingCourseState* state) const {
   state->set_stopped(stopped_);
   state->set_stop_reason(stop_reason_);
   state->mutable_files()->Add(files_.begin(), files_.end());
-  state->set_begun_passes(begun_passes_);
+  state->set_begun_passes(begun_epochs_);
   state->set_num_former_evaluations(
       static_cast<uint32_t>(num_former_evaluations_));
 }
@@ -162,7 +162,7 @@ void TrainingState::Load(const v1::TrainingCourseState& state) {
   evaluations_.assign(state.evaluations().begin(), state.evaluations().end());
   stopped_ = state.stopped();
   stop_reason_ = state.stop_reason();
-  begun_passes_ = state.begun_passes();
+  begun_epochs_ = state.begun_passes();
   num_former_evaluations_ =
       std::min<size_t>(state.num_former_evaluations(), evaluations_.size());
   SetFiles({state.files().begin(), state.files().end()});

@@ -85,7 +85,7 @@ class TrainingState {
   bool stopped_ = false;
   std::string stop_reason_;
   // Passes below this number were begun.
-  uint32_t begun_passes_ = 0;
+  uint32_t begun_epochs_ = 0;
   std::vector<v1::TrainingFile> files_;
   std::set<std::string> names_;
 };

@@ -17,7 +17,7 @@ constexpr uint64_t kPlacePurpose = 0x6175676d656e7431;
 constexpr uint64_t kAreaPurpose = 0x6175676d656e7432;
 
 uint64_t SeedOf(uint64_t seed, uint64_t purpose, const Sample& sample) {
-  return DeriveSeed(DeriveSeed(DeriveSeed(seed, purpose), sample.pass),
+  return DeriveSeed(DeriveSeed(DeriveSeed(seed, purpose), sample.repeat),
                     sample.example);
 }
 

@@ -26,7 +26,7 @@ absl::Status CheckRange(absl::string_view field, uint64_t value, uint64_t low,
 }
 
 uint64_t PlacesOf(const SamplerOptions& options) {
-  return options.num_examples * options.num_concatenated;
+  return options.num_examples * options.num_repeats;
 }
 
 // Ranks that share an order.
@@ -38,13 +38,12 @@ uint64_t SharersOf(const SamplerOptions& options) {
 
 absl::StatusOr<DistributedBatchSampler> DistributedBatchSampler::Create(
     const SamplerOptions& options) {
-  OARLOCK_RETURN_IF_ERROR(CheckRange("num_concatenated",
-                                     options.num_concatenated, 1,
-                                     SamplerOptions::kMaxConcatenated));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("num_repeats", options.num_repeats, 1,
+                                     SamplerOptions::kMaxRepeats));
   // So that positions stay in range, padding included.
   constexpr uint64_t kMaxPlaces = uint64_t{1} << 40;
   OARLOCK_RETURN_IF_ERROR(CheckRange("num_examples", options.num_examples, 1,
-                                     kMaxPlaces / options.num_concatenated));
+                                     kMaxPlaces / options.num_repeats));
   OARLOCK_RETURN_IF_ERROR(CheckRange("batch_size", options.batch_size, 1,
                                      SamplerOptions::kMaxBatchSize));
   OARLOCK_RETURN_IF_ERROR(CheckRange("batches_per_update",
@@ -104,10 +103,9 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
   const uint64_t begin = index * options_.batch_size;
   const uint64_t end = std::min(begin + options_.batch_size, num_samples_);
   // Under kOwn each rank makes passes of its own.
-  const uint64_t first_pass = shared
-                                  ? epoch_ * options_.num_concatenated
-                                  : (epoch_ * options_.size + options_.rank) *
-                                        options_.num_concatenated;
+  const uint64_t first_repeat =
+      shared ? epoch_ * options_.num_repeats
+             : (epoch_ * options_.size + options_.rank) * options_.num_repeats;
   // Batches of all ranks lie one after the other, short ones too.
   const uint64_t first =
       shared ? begin * options_.size + options_.rank * (end - begin) : begin;
@@ -120,7 +118,7 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
     const uint64_t place = order_.empty() ? at : order_[at];
     batch.samples.push_back(
         {.example = place % options_.num_examples,
-         .pass = first_pass + place / options_.num_examples});
+         .repeat = first_repeat + place / options_.num_examples});
   }
   return batch;
 }

@@ -41,7 +41,7 @@ struct Sample {
   uint64_t example = 0;
   // Which time it is that this example is taken: different for each time, the
   // same on any number of threads. Padding repeats the pass of what it repeats.
-  uint64_t pass = 0;
+  uint64_t repeat = 0;
 
   friend bool operator==(const Sample&, const Sample&) = default;
 };
@@ -57,7 +57,7 @@ struct SampledBatch {
 struct SamplerOptions {
   static constexpr uint32_t kMaxSize = 1u << 16;
   static constexpr uint32_t kMaxBatchSize = 1u << 20;
-  static constexpr uint32_t kMaxConcatenated = 1u << 16;
+  static constexpr uint32_t kMaxRepeats = 1u << 16;
 
   // Examples of the data set, at least 1.
   uint64_t num_examples = 0;
@@ -76,8 +76,8 @@ struct SamplerOptions {
   SampleRule rule = SampleRule::kShared;
   // The data set is repeated so often and shuffled as a whole: where the
   // number of passes is known, they become one epoch, which loses less at its
-  // only tail and knows no borders. 1 to kMaxConcatenated.
-  uint32_t num_concatenated = 1;
+  // only tail and knows no borders. 1 to kMaxRepeats.
+  uint32_t num_repeats = 1;
 };
 
 // One epoch of one rank. Immutable and thread-safe.
@@ -100,7 +100,7 @@ class EpochBatches {
   std::vector<uint64_t> order_;
 };
 
-// With M = num_examples * num_concatenated, an epoch's order is 0 to M - 1,
+// With M = num_examples * num_repeats, an epoch's order is 0 to M - 1,
 // shuffled by (seed, epoch) and under kOwn the rank; place m of it stands for
 // example m modulo num_examples.
 //

@@ -29,7 +29,7 @@ std::vector<uint32_t> Shuffled(uint64_t size, uint64_t seed) {
 
 ExampleOrder::ExampleOrder(uint64_t num_examples, const OrderOptions& options)
     : num_examples_(num_examples),
-      size_(num_examples * options.num_concatenated),
+      size_(num_examples * options.num_repeats),
       options_(options),
       num_places_(options.share == nullptr ? size_ : options.share->size()),
       unit_(options.shuffle == ShuffleRule::kGlobal

@@ -34,7 +34,7 @@ struct OrderOptions {
   ShuffleRule shuffle = ShuffleRule::kNone;
   uint64_t window_examples = 16384;  // 1 to kMaxWindowExamples
   // The data stand so often behind one another, and are shuffled as a whole.
-  uint32_t num_concatenated = 1;
+  uint32_t num_repeats = 1;
   // The same on all workers, but for orders of their own.
   uint64_t seed = 1;
   uint64_t epoch = 0;
@@ -52,7 +52,7 @@ class ExampleOrder {
   // Of examples 0 to num_examples - 1.
   ExampleOrder(uint64_t num_examples, const OrderOptions& options);
 
-  // Positions: num_examples * num_concatenated.
+  // Positions: num_examples * num_repeats.
   uint64_t size() const { return size_; }
   uint64_t num_examples() const { return num_examples_; }
 

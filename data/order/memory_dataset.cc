@@ -57,9 +57,9 @@ void MemoryDataset::Preload(Share share) {
   WaitPreload().IgnoreError();
   preload_ = std::move(share);
   thread_ = std::thread([this] {
-    absl::StatusOr<std::shared_ptr<const LoadedPass>> pass =
+    absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded =
         Load(*preload_, /*keeps_current=*/true);
-    SetPreloaded(std::move(pass));
+    SetPreloaded(std::move(loaded));
   });
 }
 
@@ -68,7 +68,7 @@ absl::Status MemoryDataset::WaitPreload() {
   return preloaded().status();
 }
 
-absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Take(
+absl::StatusOr<std::shared_ptr<const LoadedEpoch>> MemoryDataset::Take(
     Share share) {
   const absl::Status preload = WaitPreload();
   const bool is_wanted = IsPreload(share);
@@ -76,12 +76,12 @@ absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Take(
     spdlog::warn("the preload of pass {}, which is not wanted now, failed: {}",
                  preload_->epoch, std::string(preload.message()));
   }
-  absl::StatusOr<std::shared_ptr<const LoadedPass>> pass =
+  absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded =
       is_wanted ? preloaded() : Load(share, /*keeps_current=*/false);
   preload_.reset();
-  SetCurrent(pass.ok() ? *pass : nullptr);
+  SetCurrent(loaded.ok() ? *loaded : nullptr);
   SetPreloaded(nullptr);
-  return pass;
+  return loaded;
 }
 
 std::optional<uint64_t> MemoryDataset::DropPreload() {
@@ -113,21 +113,21 @@ uint64_t MemoryDataset::bytes() const {
   return bytes;
 }
 
-absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::preloaded()
+absl::StatusOr<std::shared_ptr<const LoadedEpoch>> MemoryDataset::preloaded()
     const {
   absl::MutexLock lock(&mutex_);
   return preloaded_;
 }
 
 void MemoryDataset::SetPreloaded(
-    absl::StatusOr<std::shared_ptr<const LoadedPass>> pass) {
+    absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded) {
   absl::MutexLock lock(&mutex_);
-  std::swap(preloaded_, pass);
+  std::swap(preloaded_, loaded);
 }
 
-void MemoryDataset::SetCurrent(std::shared_ptr<const LoadedPass> pass) {
+void MemoryDataset::SetCurrent(std::shared_ptr<const LoadedEpoch> loaded) {
   absl::MutexLock lock(&mutex_);
-  std::swap(current_, pass);
+  std::swap(current_, loaded);
 }
 
 std::shared_ptr<const ExampleMemory> MemoryDataset::CurrentMemory() const {
@@ -139,41 +139,41 @@ std::shared_ptr<const ExampleMemory> MemoryDataset::PreloadedMemory() const {
                                                    : nullptr;
 }
 
-absl::StatusOr<std::shared_ptr<const LoadedPass>> MemoryDataset::Load(
+absl::StatusOr<std::shared_ptr<const LoadedEpoch>> MemoryDataset::Load(
     const Share& share, bool keeps_current) {
   const std::vector<uint64_t> in_order = ExamplesOf(share);
   std::vector<uint64_t> sorted = in_order;
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  auto pass = std::make_shared<LoadedPass>();
-  pass->order = share.order;
-  pass->share = share.share;
+  auto loaded = std::make_shared<LoadedEpoch>();
+  loaded->order = share.order;
+  loaded->share = share.share;
   uint64_t bytes_taken = 0;
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& memory : {PreloadedMemory(), CurrentMemory()}) {
       if (memory != nullptr && memory->examples == sorted) {
-        pass->memory = memory;
+        loaded->memory = memory;
       }
     }
     if (keeps_current && current_ != nullptr) {
       bytes_taken = current_->memory->bytes;
     }
   }
-  if (pass->memory == nullptr) {
+  if (loaded->memory == nullptr) {
     SetPreloaded(nullptr);
     if (!keeps_current) SetCurrent(nullptr);
-    OARLOCK_ASSIGN_OR_RETURN(pass->memory,
+    OARLOCK_ASSIGN_OR_RETURN(loaded->memory,
                              Read(std::move(sorted), bytes_taken));
   }
-  const std::vector<uint64_t>& examples = pass->memory->examples;
-  pass->indices.reserve(in_order.size());
+  const std::vector<uint64_t>& examples = loaded->memory->examples;
+  loaded->indices.reserve(in_order.size());
   for (const uint64_t example : in_order) {
-    pass->indices.push_back(static_cast<uint32_t>(
+    loaded->indices.push_back(static_cast<uint32_t>(
         std::lower_bound(examples.begin(), examples.end(), example) -
         examples.begin()));
   }
-  return pass;
+  return loaded;
 }
 
 absl::StatusOr<std::shared_ptr<const ExampleMemory>> MemoryDataset::Read(
@@ -245,24 +245,24 @@ absl::Status MemoryDataset::ReadSegments(size_t begin, size_t end,
 MemoryPositions::MemoryPositions(const DataOptions& options,
                                  std::vector<std::string> files,
                                  const SourceIndex* index,
-                                 std::shared_ptr<const LoadedPass> pass,
+                                 std::shared_ptr<const LoadedEpoch> loaded,
                                  BadLines* bad_lines)
     : options_(options),
       schema_(SchemaOf(options)),
       files_(std::move(files)),
       index_(index),
-      pass_(std::move(pass)),
+      loaded_(std::move(loaded)),
       bad_lines_(bad_lines) {}
 
 absl::StatusOr<uint64_t> MemoryPositions::Prepare(uint64_t begin,
                                                   uint64_t end) {
   begin_ = begin;
-  ordinal_ = pass_->share->OrdinalOf(begin);
+  ordinal_ = loaded_->share->OrdinalOf(begin);
   // An item lies within one run of the share.
   for (uint64_t i = 0; i < end - begin; ++i) {
-    const uint32_t index = pass_->indices[ordinal_ + i];
-    if (pass_->memory->places[index] != ExampleFetcher::kMalformed) continue;
-    const uint64_t example = pass_->memory->examples[index];
+    const uint32_t index = loaded_->indices[ordinal_ + i];
+    if (loaded_->memory->places[index] != ExampleFetcher::kMalformed) continue;
+    const uint64_t example = loaded_->memory->examples[index];
     const size_t file = index_->FileOf(example);
     OARLOCK_RETURN_IF_ERROR(
         bad_lines_->Add(files_[file], example - index_->first_example(file),
@@ -273,12 +273,13 @@ absl::StatusOr<uint64_t> MemoryPositions::Prepare(uint64_t begin,
 }
 
 void MemoryPositions::Append(uint64_t position, Batch* batch) {
-  const uint32_t index = pass_->indices[ordinal_ + position - begin_];
-  const uint32_t place = pass_->memory->places[index];
+  const uint32_t index = loaded_->indices[ordinal_ + position - begin_];
+  const uint32_t place = loaded_->memory->places[index];
   if (!ExampleFetcher::IsExample(place)) return;
   AppendExample(
-      schema_, pass_->memory->segments[index / ExampleMemory::kSegmentExamples],
-      place, batch);
+      schema_,
+      loaded_->memory->segments[index / ExampleMemory::kSegmentExamples], place,
+      batch);
 }
 
 }  // namespace oarlock::data

@@ -38,7 +38,7 @@ struct ExampleMemory {
 };
 
 // What one pass reads of a memory.
-struct LoadedPass {
+struct LoadedEpoch {
   std::shared_ptr<const ExampleOrder> order;
   // Positions that are loaded.
   std::shared_ptr<const PositionRuns> share;
@@ -83,7 +83,7 @@ class MemoryDataset {
   // ResourceExhausted names the limit; else an error of the reader. A preload
   // is over then, also one that has failed: its error is that of the Take that
   // wanted it, and of none after it.
-  absl::StatusOr<std::shared_ptr<const LoadedPass>> Take(Share share);
+  absl::StatusOr<std::shared_ptr<const LoadedEpoch>> Take(Share share);
   // Forgets what was preloaded, and breaks loading off. The epoch that it was
   // for; nothing when there was no preload.
   std::optional<uint64_t> DropPreload();
@@ -97,8 +97,8 @@ class MemoryDataset {
   // Where no examples in memory are those of `share`, what will not be read any
   // more makes room for them: a preload and, unless `keeps_current`, the pass
   // in use.
-  absl::StatusOr<std::shared_ptr<const LoadedPass>> Load(const Share& share,
-                                                         bool keeps_current);
+  absl::StatusOr<std::shared_ptr<const LoadedEpoch>> Load(const Share& share,
+                                                          bool keeps_current);
   // `bytes_taken`: of memory that stays meanwhile.
   absl::StatusOr<std::shared_ptr<const ExampleMemory>> Read(
       std::vector<uint64_t> examples, uint64_t bytes_taken);
@@ -113,11 +113,11 @@ class MemoryDataset {
            preload_->shuffle == share.shuffle;
   }
   // The outcome of the preload; null without one. REQUIRES: no thread runs.
-  absl::StatusOr<std::shared_ptr<const LoadedPass>> preloaded() const;
+  absl::StatusOr<std::shared_ptr<const LoadedEpoch>> preloaded() const;
   // What was there before is freed after mutex_ is let go: it may be gigabytes,
   // and bytes() does not wait.
-  void SetPreloaded(absl::StatusOr<std::shared_ptr<const LoadedPass>> pass);
-  void SetCurrent(std::shared_ptr<const LoadedPass> pass);
+  void SetPreloaded(absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded);
+  void SetCurrent(std::shared_ptr<const LoadedEpoch> loaded);
   // Of the pass in use and of the preload; null where there is none.
   std::shared_ptr<const ExampleMemory> CurrentMemory() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,10 +132,10 @@ class MemoryDataset {
   std::thread thread_;
 
   mutable absl::Mutex mutex_;
-  std::shared_ptr<const LoadedPass> current_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const LoadedEpoch> current_ ABSL_GUARDED_BY(mutex_);
   // While the thread runs, of the preload before, which it may take over.
-  absl::StatusOr<std::shared_ptr<const LoadedPass>> preloaded_
-      ABSL_GUARDED_BY(mutex_) = std::shared_ptr<const LoadedPass>();
+  absl::StatusOr<std::shared_ptr<const LoadedEpoch>> preloaded_
+      ABSL_GUARDED_BY(mutex_) = std::shared_ptr<const LoadedEpoch>();
 };
 
 // Positions of a loaded pass.
@@ -145,7 +145,8 @@ class MemoryPositions : public PositionReader {
   // is given by pointer outlives this.
   MemoryPositions(const DataOptions& options, std::vector<std::string> files,
                   const SourceIndex* index,
-                  std::shared_ptr<const LoadedPass> pass, BadLines* bad_lines);
+                  std::shared_ptr<const LoadedEpoch> loaded,
+                  BadLines* bad_lines);
   absl::StatusOr<uint64_t> Prepare(uint64_t begin, uint64_t end) override;
   void Append(uint64_t position, Batch* batch) override;
 
@@ -154,7 +155,7 @@ class MemoryPositions : public PositionReader {
   const DataSchema schema_;
   const std::vector<std::string> files_;
   const SourceIndex* const index_;
-  const std::shared_ptr<const LoadedPass> pass_;
+  const std::shared_ptr<const LoadedEpoch> loaded_;
   BadLines* const bad_lines_;
   uint64_t begin_ = 0;  // the position of ordinal_
   uint64_t ordinal_ = 0;

@@ -27,7 +27,7 @@ void BadLines::LeaveOut(const std::string& file, const absl::Status& why) {
                std::string(why.message()));
 }
 
-void BadLines::StartPass() {
+void BadLines::StartPhase() {
   absl::MutexLock lock(&mutex_);
   count_ = 0;
 }

@@ -29,7 +29,7 @@ class BadLines {
 
   // The count starts at 0 again; the first bad line stays, and is not logged
   // again.
-  void StartPass();
+  void StartPhase();
 
   // Malformed lines of this pass.
   int64_t count() const;

@@ -111,7 +111,7 @@ absl::StatusOr<TrainingImages> OpenTrainingImages(const v1::ImageConfig& config,
   options.seed = config.seed();
   options.shuffle = true;
   options.tail = TailOf(config);
-  options.num_concatenated = config.concatenate_epochs();
+  options.num_repeats = config.concatenate_epochs();
   if (config.partition() == kImages) {
     options.rank = rank;
     options.size = size;

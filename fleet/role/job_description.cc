@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -27,6 +28,17 @@ constexpr std::array<absl::string_view, 5> kLeftOut = {
 // shape.
 constexpr std::array<absl::string_view, 2> kMultiSlotOnly = {"dense_dim",
                                                              "num_slots"};
+
+// Flags whose names have changed: descriptions on disk have the old ones.
+constexpr std::array<std::pair<absl::string_view, absl::string_view>, 1>
+    kRenamed = {{{"concatenated_passes", "repeats_per_epoch"}}};
+
+absl::string_view NameOfToday(absl::string_view name) {
+  for (const auto& [before, now] : kRenamed) {
+    if (name == before) return now;
+  }
+  return name;
+}
 
 bool Has(absl::Span<const absl::string_view> names,
          const FieldDescriptor* field) {
@@ -86,8 +98,9 @@ absl::Status TakeDescription(const v1::JobDescription& description,
   const v1::JobConfig given = *config;
   for (const v1::JobDescription::Flag& flag : description.flags()) {
     const auto field = std::find_if(
-        fields.begin(), fields.end(),
-        [&](const FieldDescriptor* f) { return f->name() == flag.name(); });
+        fields.begin(), fields.end(), [&](const FieldDescriptor* f) {
+          return f->name() == NameOfToday(flag.name());
+        });
     if (field == fields.end()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the job was trained with --", flag.name(), " ", flag.value(),

@@ -22,7 +22,7 @@ inline constexpr FaultPointInfo kPserverFaultPoints[] = {
 };
 
 inline void FaultPoint(FaultPointOf<kPserverFaultPoints> point) {
-  PassFaultPoint(point.info());
+  ReachFaultPoint(point.info());
 }
 
 }  // namespace oarlock::pserver

@@ -23,7 +23,7 @@ void Prepare(grpc::ClientContext* context, const std::string& token,
   if (!token.empty()) context->AddMetadata(cluster::kTokenMetadataKey, token);
 }
 
-bool MayPass(const absl::Status& status) {
+bool IsTransient(const absl::Status& status) {
   const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
   return advice == cluster::RetryAdvice::kSameCall ||
          advice == cluster::RetryAdvice::kSameCallSlower;
@@ -79,7 +79,7 @@ bool ControlLoop::CoordinatorTurn() {
       coordinator_->ServerHeartbeat(MakeHeartbeat(/*leaving=*/false));
   if (!response.ok()) {
     // Its log has no room at the moment.
-    if (MayPass(response.status())) return false;
+    if (IsTransient(response.status())) return false;
     // Another process says it is server 0 and reports to this one, or the log
     // takes no more calls.
     End(Annotate(response.status(), "server 0"));
@@ -185,7 +185,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
 bool ControlLoop::NoteFailure(const absl::Status& status) {
   const std::string who =
       absl::StrCat("coordinator at ", options_.coordinator_endpoint);
-  if (!MayPass(status)) {
+  if (!IsTransient(status)) {
     End(Annotate(status, absl::StrCat("the ", who, " refuses this server")));
     return true;
   }

@@ -140,7 +140,7 @@ class FakeSleepTest : public ::testing::Test {
   std::vector<std::thread> threads_;
 };
 
-TEST_F(FakeSleepTest, ASleepEndsWhenItsTimeHasPassedAndNotBefore) {
+TEST_F(FakeSleepTest, ASleepEndsWhenItsTimeHasGoneByAndNotBefore) {
   Start({absl::Seconds(10), absl::Seconds(5)});
   ASSERT_TRUE(clock_.AwaitWaiters(1));
   clock_.Advance(absl::Seconds(9.999));

@@ -27,19 +27,19 @@ constexpr FaultPointInfo kOtherPoints[] = {
     {"log.roll.before_header", "the new segment is an empty file"}};
 constexpr absl::Span<const FaultPointInfo> kTables[] = {kPoints, kOtherPoints};
 
-void FaultPoint(FaultPointOf<kPoints> point) { PassFaultPoint(point.info()); }
+void FaultPoint(FaultPointOf<kPoints> point) { ReachFaultPoint(point.info()); }
 
 absl::StatusOr<Fault> Parse(absl::string_view text, const Clock& clock) {
   return ParseFault(text, kTables, clock);
 }
 
-void PassTwo() {
+void ReachTwo() {
   FaultPoint("log.append.before_write");
   FaultPoint("log.append.after_write");
 }
 
 TEST(FaultPointTest, NothingHappensUnlessItIsArmed) {
-  PassTwo();
+  ReachTwo();
   int num_hits = 0;
   ArmFault({.point = &kPoints[1], .nth = 2, .action = [&] { ++num_hits; }});
   FaultPoint("log.append.before_write");
@@ -53,7 +53,7 @@ TEST(FaultPointTest, NothingHappensUnlessItIsArmed) {
   DisarmFault();
   ArmFault({.point = &kPoints[1], .action = [&] { ++num_hits; }});
   DisarmFault();
-  PassTwo();
+  ReachTwo();
   EXPECT_EQ(num_hits, 1);
 }
 
@@ -68,7 +68,7 @@ TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
     const pid_t child = fork();
     if (child == 0) {
       ArmFault(*Parse(text, clock));
-      PassTwo();
+      ReachTwo();
       _exit(7);
     }
     int status = 0;
@@ -84,9 +84,9 @@ TEST(FaultPointTest, AnArmedPointKillsItsProcess) {
 TEST(FaultPointTest, ADelayHoldsTheThreadUpForSoLong) {
   const SkippingClock clock;
   ArmFault(*Parse("log.append.after_write:2:1500", clock));
-  PassTwo();
+  ReachTwo();
   EXPECT_EQ(clock.Now(), absl::UnixEpoch());
-  PassTwo();
+  ReachTwo();
   EXPECT_EQ(clock.Now(), absl::UnixEpoch() + absl::Milliseconds(1500));
   DisarmFault();
 }
@@ -97,7 +97,7 @@ TEST(FaultPointTest, OneOfSeveralThreadsIsTheNth) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([] {
-      for (int i = 0; i < 300; ++i) PassTwo();
+      for (int i = 0; i < 300; ++i) ReachTwo();
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -27,7 +27,7 @@ absl::Status CountIfOk(absl::Status first, int* calls) {
   return absl::OkStatus();
 }
 
-TEST(StatusMacrosTest, ValuesPassAndTheFirstErrorReturns) {
+TEST(StatusMacrosTest, ValuesAreHandedOnAndTheFirstErrorReturns) {
   EXPECT_EQ(*Sum(1, 2), 3);
   EXPECT_EQ(Sum(1, -2).status(), absl::InvalidArgumentError("negative"));
   EXPECT_EQ(Sum(-1, 2).status(), absl::InvalidArgumentError("negative"));

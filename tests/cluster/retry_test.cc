@@ -208,7 +208,7 @@ grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, size_t size,
   return status;
 }
 
-TEST(ChannelArgumentsTest, MessagesOfMegabytesPassAndTheLimitHolds) {
+TEST(ChannelArgumentsTest, MessagesOfMegabytesArriveAndTheLimitHolds) {
   const EchoServer server(/*silent=*/false);
   ASSERT_TRUE(server.started());
   const auto channel = server.Connect();

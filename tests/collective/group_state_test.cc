@@ -256,7 +256,7 @@ TEST_F(GroupStateTest, AFailureWithoutACodeIsOneAllTheSame) {
   EXPECT_NE(connections_[0].messages.back().failure().code(), 0);
 }
 
-TEST_F(GroupStateTest, WhatAnOldConnectionSaysIsPassedOver) {
+TEST_F(GroupStateTest, WhatAnOldConnectionSaysIsSkipped) {
   RecordingMemberConnection old;
   ASSERT_TRUE(group_state_.Enter(Hello(1), &old).ok());
   group_state_.Closed(1, &old);

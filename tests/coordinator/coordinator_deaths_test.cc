@@ -145,7 +145,7 @@ TEST_F(CoordinatorDeathsTest, ALedgerFromBeforeTheFenceIsNotBelieved) {
   EXPECT_EQ(Lease(1, b)->ranges_size(), 1);
 }
 
-TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeThePassIsOver) {
+TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeTheEpochIsOver) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ASSERT_EQ(Lease(0, a)->ranges_size(), 1);
@@ -176,7 +176,7 @@ TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeThePassIsOver) {
   EXPECT_EQ(Covered(), "train/0 10-30");
 }
 
-TEST_F(CoordinatorDeathsTest, ACompletersDeathPassesThePushCompletionOn) {
+TEST_F(CoordinatorDeathsTest, ACompletersDeathHandsThePushCompletionOn) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ASSERT_EQ(Lease(0, a)->ranges_size(), 1);

@@ -158,7 +158,7 @@ TEST_F(CoordinatorRunTest, OneThatHadFinishedRegistersAgain) {
   EXPECT_GT(Register(0), second);
 }
 
-TEST_F(CoordinatorRunTest, WorkersBeginInThePassThatWasNotKnownToBeOver) {
+TEST_F(CoordinatorRunTest, WorkersBeginInTheEpochThatWasNotKnownToBeOver) {
   Define(1);
   const uint64_t first = Register(0);
   Register(1);
@@ -205,7 +205,7 @@ TEST_F(CoordinatorRunTest, ABarrierThatOldWorkersPassedIsMetAnew) {
   EXPECT_TRUE(Is(waits, absl::StatusCode::kOk));
 }
 
-TEST_F(CoordinatorRunTest, APassMayBeDefinedOnceMoreWithOtherRanges) {
+TEST_F(CoordinatorRunTest, APhaseMayBeDefinedOnceMoreWithOtherRanges) {
   Define(3);
   NextRun(/*num_workers=*/2);
   Define(5);

@@ -116,7 +116,7 @@ TEST_F(CoordinatorTest, WorkerThatIsSilentForItsLeaseIsLost) {
   EXPECT_TRUE(Beat(0, successor).ok());
 }
 
-TEST_F(CoordinatorTest, MembersOfAPassDoNotWaitForASuccessorInAnEarlierOne) {
+TEST_F(CoordinatorTest, MembersOfAnEpochDoNotWaitForASuccessorInAnEarlierOne) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   Register(2);
@@ -139,7 +139,7 @@ TEST_F(CoordinatorTest, MembersOfAPassDoNotWaitForASuccessorInAnEarlierOne) {
   EXPECT_TRUE(Is(behind, absl::StatusCode::kOk));
 }
 
-TEST_F(CoordinatorTest, MembersOfAPassWaitForASuccessorThatBeginsWithIt) {
+TEST_F(CoordinatorTest, MembersOfAnEpochWaitForASuccessorThatBeginsWithIt) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   Register(2);
@@ -388,7 +388,7 @@ TEST_F(CoordinatorTest, WhoeverSplitsWorkByItselfIsToldWhatIsCovered) {
   EXPECT_EQ(coordinator_->DefineWork(request)->covered_size(), 0);
 }
 
-TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAPassThatIsNotOver) {
+TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAnEpochThatIsNotOver) {
   v1::MarkCutRequest mark;
   mark.set_worker_generation(Register(0));
   mark.set_cut(1);
@@ -411,7 +411,7 @@ TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAPassThatIsNotOver) {
   EXPECT_TRUE(resumed.DefineWork(request).ok());
 }
 
-TEST_F(CoordinatorTest, APassOfWhichNothingIsLeftIsDone) {
+TEST_F(CoordinatorTest, APhaseOfWhichNothingIsLeftIsDone) {
   v1::PhaseProgress bad;
   bad.set_phase("train");
   bad.set_bad_lines(2);

@@ -91,10 +91,10 @@ TEST_F(DeadWorkerRecoveryTest, WhatNobodyHasSeenIsReturnedWithItsPlace) {
   Tell(0, Record(1, 20, 40, 2, {0}));
   Tell(1, Record(1, 20, 40, 2, {1}));
   Tell(1, Record(2, 500, 510, 1, {0}));
-  const RecoveredEpoch pass = Recover();
-  EXPECT_EQ(Text(pass.returned), "0-20@9+4 40-100@9+44 510-0@77+11 ");
-  EXPECT_EQ(Text(pass.covered), "20-40@0+0 500-510@0+0 ");
-  EXPECT_TRUE(pass.push_completions.empty());
+  const RecoveredEpoch of_epoch = Recover();
+  EXPECT_EQ(Text(of_epoch.returned), "0-20@9+4 40-100@9+44 510-0@77+11 ");
+  EXPECT_EQ(Text(of_epoch.covered), "20-40@0+0 500-510@0+0 ");
+  EXPECT_TRUE(of_epoch.push_completions.empty());
 }
 
 TEST_F(DeadWorkerRecoveryTest, APartialPushIsCompletedUnderItsName) {
@@ -102,25 +102,25 @@ TEST_F(DeadWorkerRecoveryTest, APartialPushIsCompletedUnderItsName) {
   Lease(Range(30, 100, 6));
   Tell(0, Record(4, 20, 40, 3, {0}));
   Tell(1, Record(4, 20, 40, 3, {2}));
-  const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.push_completions.size(), 1u);
-  const v1::PushRepair& completion = pass.push_completions[0];
+  const RecoveredEpoch of_epoch = Recover();
+  ASSERT_EQ(of_epoch.push_completions.size(), 1u);
+  const v1::PushRepair& completion = of_epoch.push_completions[0];
   EXPECT_EQ(completion.worker().worker_index(), 2u);
   EXPECT_EQ(completion.worker().worker_generation(), 7u);
   EXPECT_EQ(completion.sequence(), 4u);
   EXPECT_EQ(Text(completion.examples()), "20-30@5+20 30-40@6+0 ");
   EXPECT_EQ(Text(completion.dense_examples()), "20-30@5+20 30-40@6+0 ");
-  EXPECT_EQ(Text(pass.returned), "0-20@5+0 40-100@6+10 ");
-  EXPECT_EQ(Text(pass.covered), "20-40@0+0 ");
+  EXPECT_EQ(Text(of_epoch.returned), "0-20@5+0 40-100@6+10 ");
+  EXPECT_EQ(Text(of_epoch.covered), "20-40@0+0 ");
 }
 
 TEST_F(DeadWorkerRecoveryTest, APushWithoutAWholeMessageIsCompletedToo) {
   Lease(Range(0, 100));
   Tell(1, Record(3, 60, 70, 2, {}));
-  const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.push_completions.size(), 1u);
-  EXPECT_EQ(pass.push_completions[0].sequence(), 3u);
-  EXPECT_EQ(Text(pass.returned), "0-60@0+0 70-100@0+70 ");
+  const RecoveredEpoch of_epoch = Recover();
+  ASSERT_EQ(of_epoch.push_completions.size(), 1u);
+  EXPECT_EQ(of_epoch.push_completions[0].sequence(), 3u);
+  EXPECT_EQ(Text(of_epoch.returned), "0-60@0+0 70-100@0+70 ");
 }
 
 TEST_F(DeadWorkerRecoveryTest, PushesBelowTheWindowOrWholeOrDoneAreApplied) {
@@ -133,16 +133,16 @@ TEST_F(DeadWorkerRecoveryTest, PushesBelowTheWindowOrWholeOrDoneAreApplied) {
   Tell(1, Record(65, 20, 30, 2, {0, 1}));
   Add(30, 40, dead_.ledgers[1].mutable_settled_examples());
   Add(30, 40, dead_.ledgers[1].mutable_settled_dense_examples());
-  RecoveredEpoch pass = Recover();
-  EXPECT_TRUE(pass.push_completions.empty());
-  EXPECT_EQ(Text(pass.covered), "0-40@0+0 200-210@0+0 ");
-  EXPECT_EQ(Text(pass.returned), "40-100@0+40 ");
+  RecoveredEpoch of_epoch = Recover();
+  EXPECT_TRUE(of_epoch.push_completions.empty());
+  EXPECT_EQ(Text(of_epoch.covered), "0-40@0+0 200-210@0+0 ");
+  EXPECT_EQ(Text(of_epoch.returned), "40-100@0+40 ");
   // One less, and the first one is in the window.
   dead_.ledgers[1].set_highest(64);
   dead_.ledgers[1].mutable_pushes(0)->set_sequence(64);
-  pass = Recover();
-  ASSERT_EQ(pass.push_completions.size(), 1u);
-  EXPECT_EQ(pass.push_completions[0].sequence(), 1u);
+  of_epoch = Recover();
+  ASSERT_EQ(of_epoch.push_completions.size(), 1u);
+  EXPECT_EQ(of_epoch.push_completions[0].sequence(), 1u);
 }
 
 TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreCompletedWithoutAName) {
@@ -153,17 +153,17 @@ TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreCompletedWithoutAName) {
   dense.clear_examples();
   Tell(0, rows);
   Tell(1, dense);
-  const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.push_completions.size(), 2u);
-  for (const v1::PushRepair& completion : pass.push_completions) {
+  const RecoveredEpoch of_epoch = Recover();
+  ASSERT_EQ(of_epoch.push_completions.size(), 2u);
+  for (const v1::PushRepair& completion : of_epoch.push_completions) {
     EXPECT_FALSE(completion.has_worker());
   }
-  EXPECT_EQ(Text(pass.push_completions[0].examples()), "30-50@8+30 ");
-  EXPECT_EQ(pass.push_completions[0].dense_examples_size(), 0);
-  EXPECT_EQ(pass.push_completions[1].examples_size(), 0);
-  EXPECT_EQ(Text(pass.push_completions[1].dense_examples()), "0-20@8+0 ");
-  EXPECT_EQ(Text(pass.returned), "50-100@8+50 ");
-  EXPECT_EQ(Text(pass.covered), "0-50@0+0 ");
+  EXPECT_EQ(Text(of_epoch.push_completions[0].examples()), "30-50@8+30 ");
+  EXPECT_EQ(of_epoch.push_completions[0].dense_examples_size(), 0);
+  EXPECT_EQ(of_epoch.push_completions[1].examples_size(), 0);
+  EXPECT_EQ(Text(of_epoch.push_completions[1].dense_examples()), "0-20@8+0 ");
+  EXPECT_EQ(Text(of_epoch.returned), "50-100@8+50 ");
+  EXPECT_EQ(Text(of_epoch.covered), "0-50@0+0 ");
 }
 
 TEST_F(DeadWorkerRecoveryTest, ACompletersDeathKeepsTheRestriction) {
@@ -176,14 +176,14 @@ TEST_F(DeadWorkerRecoveryTest, ACompletersDeathKeepsTheRestriction) {
   v1::PushRecord partial = Record(1, 0, 10, 2, {1});
   partial.clear_dense_examples();
   Tell(0, partial);
-  const RecoveredEpoch pass = Recover();
-  EXPECT_TRUE(pass.returned.empty());
-  ASSERT_EQ(pass.push_completions.size(), 3u);
-  EXPECT_EQ(pass.push_completions[0].sequence(), 1u);
-  EXPECT_EQ(Text(pass.push_completions[0].examples()), "0-10@8+0 ");
-  EXPECT_EQ(pass.push_completions[0].dense_examples_size(), 0);
-  EXPECT_EQ(Text(pass.push_completions[1].examples()), "10-30@8+10 ");
-  EXPECT_EQ(Text(pass.push_completions[2].dense_examples()), "30-60@9+0 ");
+  const RecoveredEpoch of_epoch = Recover();
+  EXPECT_TRUE(of_epoch.returned.empty());
+  ASSERT_EQ(of_epoch.push_completions.size(), 3u);
+  EXPECT_EQ(of_epoch.push_completions[0].sequence(), 1u);
+  EXPECT_EQ(Text(of_epoch.push_completions[0].examples()), "0-10@8+0 ");
+  EXPECT_EQ(of_epoch.push_completions[0].dense_examples_size(), 0);
+  EXPECT_EQ(Text(of_epoch.push_completions[1].examples()), "10-30@8+10 ");
+  EXPECT_EQ(Text(of_epoch.push_completions[2].dense_examples()), "30-60@9+0 ");
 }
 
 TEST_F(DeadWorkerRecoveryTest, LongPushCompletionsAreDivided) {
@@ -191,11 +191,11 @@ TEST_F(DeadWorkerRecoveryTest, LongPushCompletionsAreDivided) {
   v1::PushRecord rows = Record(1, 0, 2 * kMaxCompletionExamples + 1, 1, {0});
   rows.clear_dense_examples();
   Tell(0, rows);
-  const RecoveredEpoch pass = Recover();
-  ASSERT_EQ(pass.push_completions.size(), 3u);
-  EXPECT_EQ(Text(pass.push_completions[1].dense_examples()),
+  const RecoveredEpoch of_epoch = Recover();
+  ASSERT_EQ(of_epoch.push_completions.size(), 3u);
+  EXPECT_EQ(Text(of_epoch.push_completions[1].dense_examples()),
             "4096-8192@8+4096 ");
-  EXPECT_EQ(Text(pass.push_completions[2].dense_examples()),
+  EXPECT_EQ(Text(of_epoch.push_completions[2].dense_examples()),
             "8192-8193@8+8192 ");
 }
 
@@ -301,10 +301,10 @@ class Chain {
     Take(RecoverExamples(dead)[0]);
   }
 
-  void Take(const RecoveredEpoch& pass) {
-    for (const v1::WorkRange& range : pass.covered) covered_.Add(range);
-    for (const v1::WorkRange& range : pass.returned) Own(range);
-    for (const v1::PushRepair& completion : pass.push_completions) {
+  void Take(const RecoveredEpoch& of_epoch) {
+    for (const v1::WorkRange& range : of_epoch.covered) covered_.Add(range);
+    for (const v1::WorkRange& range : of_epoch.returned) Own(range);
+    for (const v1::PushRepair& completion : of_epoch.push_completions) {
       Own(completion);
       if (!completion.has_worker()) continue;
       // Nothing is completed that is whole.
@@ -312,7 +312,7 @@ class Chain {
           << completion.ShortDebugString();
     }
     // Each example is applied, or goes to the queue, or to a push completion.
-    const std::set<uint64_t> returned = ExampleSetOf(pass.returned);
+    const std::set<uint64_t> returned = ExampleSetOf(of_epoch.returned);
     std::set<uint64_t> completed;
     for (const auto& [lease, completion] : push_completions_) {
       completed.merge(ExampleSetOf(completion.examples()));

@@ -59,7 +59,7 @@ absl::StatusOr<std::map<uint64_t, float>> ShowsOf(const std::string& folder) {
   return shows;
 }
 
-TEST(FleetDatasetTest, AGloballyShuffledPassHasEachExampleOnceAndIsReleased) {
+TEST(FleetDatasetTest, AGloballyShuffledEpochHasEachExampleOnceAndIsReleased) {
   const TestFolder test_folder;
   const std::string& folder = test_folder.path();
   // Example i has key i and nothing else.

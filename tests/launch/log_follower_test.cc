@@ -45,7 +45,7 @@ TEST_F(LogFollowerTest, CopiesWhatIsNew) {
   EXPECT_EQ(Copied(), absl::StrCat("one\ntwo\n", lines, "new\n"));
 }
 
-TEST_F(LogFollowerTest, WhatIsPassedOverIsNotCopied) {
+TEST_F(LogFollowerTest, WhatIsSkippedIsNotCopied) {
   Write("before\n", std::ios::out);
   follower_.Skip();
   Write("after\n", std::ios::app);

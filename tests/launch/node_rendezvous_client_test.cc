@@ -69,8 +69,8 @@ class NodeRendezvousClientTest : public testing::Test {
 
   // Lets time pass step by step until `condition`. All who report or count
   // reports have done in each step what there is to do.
-  bool PassTimeUntil(const std::function<bool()>& condition,
-                     absl::Duration step = kStep) {
+  bool AdvanceUntil(const std::function<bool()>& condition,
+                    absl::Duration step = kStep) {
     const size_t num_threads = clients_.size() + (server_ == nullptr ? 0 : 1);
     return Eventually([&] {
       if (condition()) return true;
@@ -137,7 +137,7 @@ class NodeRendezvousClientTest : public testing::Test {
         ++num_over;
       });
     }
-    EXPECT_TRUE(PassTimeUntil([&] { return num_over == kNodes; }));
+    EXPECT_TRUE(AdvanceUntil([&] { return num_over == kNodes; }));
     for (std::thread& thread : threads) thread.join();
   }
   void JoinAll(uint32_t attempt) {
@@ -182,7 +182,7 @@ TEST_F(NodeRendezvousClientTest, ALauncherThatIsGoneIsNamedToTheOthers) {
   JoinAll(0);
   clients_.pop_back();
   for (const auto& client : clients_) {
-    ASSERT_TRUE(PassTimeUntil([&] { return client->over().has_value(); }));
+    ASSERT_TRUE(AdvanceUntil([&] { return client->over().has_value(); }));
     EXPECT_TRUE(client->over()->again());
     EXPECT_THAT(client->over()->reason(), HasSubstr("sent no heartbeat"));
   }
@@ -199,8 +199,8 @@ TEST_F(NodeRendezvousClientTest, WhenNodeZeroIsGoneTheOthersSaySo) {
                  clock_.Advance(kHeartbeatTimeout);
                });
   for (const auto& client : clients_) {
-    ASSERT_TRUE(PassTimeUntil([&] { return client->over().has_value(); },
-                              kHeartbeatTimeout / kHeartbeatsPerTimeout));
+    ASSERT_TRUE(AdvanceUntil([&] { return client->over().has_value(); },
+                             kHeartbeatTimeout / kHeartbeatsPerTimeout));
     EXPECT_THAT(
         client->over()->reason(),
         HasSubstr(absl::StrCat("node 0 (", endpoint_, ") sent no heartbeat")));
@@ -212,7 +212,7 @@ TEST_F(NodeRendezvousClientTest, WhereNobodyListensTheErrorNamesTheMaster) {
   absl::StatusOr<v1::MeetingRound> joined;
   InBackground([&] { joined = clients_[0]->Join(ShareOf(1)); },
                [this](const auto& is_over) {
-                 EXPECT_TRUE(PassTimeUntil(is_over, absl::Seconds(1)));
+                 EXPECT_TRUE(AdvanceUntil(is_over, absl::Seconds(1)));
                });
   EXPECT_EQ(joined.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(joined.status().message()),

@@ -36,7 +36,7 @@ void ExpectRefused(const std::vector<KeyGroup>& groups,
   EXPECT_NE(status.message().find(why), std::string::npos) << status;
 }
 
-TEST(CheckKeyGroupsTest, AscendingGroupsWithTheirOwnKeysPass) {
+TEST(CheckKeyGroupsTest, AscendingGroupsWithTheirOwnKeysAreAccepted) {
   const std::vector<Key> keys = Joined(KeysOf(1, 3), KeysOf(3, 2));
   const std::vector<KeyGroup> groups = {
       {PartitionIndex(1), 3}, {PartitionIndex(2), 0}, {PartitionIndex(3), 2}};

@@ -96,8 +96,8 @@ class CountingWorker {
     copies.push_back(
         std::make_unique<worker::DenseCopy>(rule, client::DenseReplica(), 1));
     worker::DenseCopyPool pool(std::move(copies), kPermits);
-    marker.BeginPass(&pool, [](worker::DenseCopy*, uint64_t,
-                               client::ParameterClient::Done done) {
+    marker.BeginEpoch(&pool, [](worker::DenseCopy*, uint64_t,
+                                client::ParameterClient::Done done) {
       done(absl::OkStatus());
     });
     while (!std::filesystem::exists(options_.stop_file) && status().ok()) {
@@ -107,7 +107,7 @@ class CountingWorker {
       pool.Release(copy);
     }
     pool.WaitForAllPermits();
-    marker.EndPass(!status().ok());
+    marker.EndEpoch(!status().ok());
     return status();
   }
 

@@ -175,7 +175,7 @@ class FaultyProxyTest : public ::testing::Test {
   std::unique_ptr<grpc::GenericStub> stub_;
 };
 
-TEST_F(FaultyProxyTest, WithoutFaultsEverythingIsPassedOn) {
+TEST_F(FaultyProxyTest, WithoutFaultsEverythingIsForwarded) {
   StartProxy("");
   const std::string text(3 << 20, 'x');
   const auto begun = GrpcDeadline(absl::ZeroDuration());

@@ -125,7 +125,7 @@ class OracleWorker {
     return absl::OkStatus();
   }
 
-  absl::Status BeginPass() {
+  absl::Status BeginEpoch() {
     v1::OptimizerConfig none;
     none.mutable_sgd();
     OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
@@ -138,8 +138,8 @@ class OracleWorker {
     copies_ =
         std::make_unique<worker::DenseCopyPool>(std::move(copies), kThreads);
     // Threads push dense gradients themselves, copies hold none.
-    marker_->BeginPass(copies_.get(), [](worker::DenseCopy*, uint64_t,
-                                         client::ParameterClient::Done done) {
+    marker_->BeginEpoch(copies_.get(), [](worker::DenseCopy*, uint64_t,
+                                          client::ParameterClient::Done done) {
       done(absl::OkStatus());
     });
     return absl::OkStatus();
@@ -167,9 +167,9 @@ class OracleWorker {
     return status;
   }
 
-  void EndPass(bool failed) {
+  void EndEpoch(bool failed) {
     copies_->WaitForAllPermits();
-    marker_->EndPass(failed);
+    marker_->EndEpoch(failed);
   }
 
   absl::Status Checkpoint() { return job_->Checkpoint(); }
@@ -244,7 +244,7 @@ class ReplayOracle {
       OARLOCK_ASSIGN_OR_RETURN(auto worker,
                                OracleWorker::Start(options_.endpoints, i));
       OARLOCK_RETURN_IF_ERROR(worker->CreateTables(tables_));
-      OARLOCK_RETURN_IF_ERROR(worker->BeginPass());
+      OARLOCK_RETURN_IF_ERROR(worker->BeginEpoch());
       workers_.push_back(std::move(worker));
     }
     for (uint32_t i = 0; i < kAllThreads; ++i) {
@@ -313,7 +313,7 @@ class ReplayOracle {
     }
     checkpoints.join();
     for (const auto& worker : workers_) {
-      worker->EndPass(!failure_.status().ok());
+      worker->EndEpoch(!failure_.status().ok());
     }
     return failure_.status();
   }

@@ -289,11 +289,11 @@ class CheckpointTest(harness.SystemTest):
         self.assert_nothing_runs()
         self.assertEqual(self.cut("ckpt"), 1)
 
-    def test_a_pass_is_not_resumed_in_another_order(self):
+    def test_an_epoch_is_not_resumed_in_another_order(self):
         flags = ["--checkpoint_interval_s", "0", *ASYNC]
         # Long enough not to be over before it is drained.
         shuffled = ["--shuffle", "local", "--split", "contiguous",
-                    "--concatenated_passes", "40"]
+                    "--repeats_per_epoch", "40"]
         job = self.train("job", *self.cluster(1, 2, "ckpt"), *flags, *shuffled,
                          "--print_period", "5")
         self.await_text(self.path("job", "workerlog.0"), r"step \d+")
@@ -321,7 +321,7 @@ class CheckpointTest(harness.SystemTest):
             "same", *self.cluster(1, 2, "ckpt"), *flags, *shuffled,
             "--resume"))
 
-    def test_the_order_may_change_between_two_passes(self):
+    def test_the_order_may_change_between_two_epochs(self):
         flags = ["--checkpoint_interval_s", "0", *ASYNC]
         self.await_success(
             self.train("first", *self.cluster(1, 2, "ckpt"), *flags))

@@ -10,7 +10,7 @@ import unittest
 import harness
 
 TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
-LONG_PASS_ROWS = 600000
+LONG_EPOCH_ROWS = 600000
 LONG_TEST_ROWS = 400000
 LR = ["--model", "lr", "--batch_size", "128"]
 # Parameters that do not move get no better.
@@ -29,14 +29,14 @@ class EvaluationTest(harness.SystemTest):
 
     def test_training_goes_on_while_it_is_evaluated(self):
         # One pass that is long enough for several evaluations.
-        harness.generate_criteo(self.path("data"), LONG_PASS_ROWS, 1, seed=5)
+        harness.generate_criteo(self.path("data"), LONG_EPOCH_ROWS, 1, seed=5)
         job = self.start_train(
             "--server_num", "2", "--worker_num", "2", *LR, "--learning_rate",
             "0.05", "--train_files", self.path("data", "part-0"),
             "--test_files", harness.test_files(), "--evaluate_period", "6000")
         self.await_success(job)
         summary = self.summary()
-        self.assertEqual(summary["examples"], LONG_PASS_ROWS)
+        self.assertEqual(summary["examples"], LONG_EPOCH_ROWS)
         self.assertEqual(summary["stop_reason"], "")
         beside = [evaluation for evaluation in summary["evaluations"]
                   if evaluation["work"].startswith("evaluation/")]

@@ -61,7 +61,7 @@ BAD_LINE_PERIOD = 997
 STEP_MS = 10
 # What a pass may take over the faulty network; three times what it takes on a
 # busy machine.
-LONGEST_PASS_S = 10
+LONGEST_EPOCH_S = 10
 # A kill takes about so many passes, at this pace.
 KILLS_PER_EPOCH = 1
 # A worker that is killed may stay away until its lease has run out, or a
@@ -458,7 +458,7 @@ class WorkersKilledTest(KillTest):
             pass
         for worker in self.trainers:
             self.await_success(worker, max(harness.JOB_DEADLINE_S,
-                                           self.epochs * LONGEST_PASS_S))
+                                           self.epochs * LONGEST_EPOCH_S))
         self.assertRegex(self.trainers[0].stdout,
                          r"every row and every dense parameter exact")
         print(self.trainers[0].stdout.strip())

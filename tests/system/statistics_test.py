@@ -78,7 +78,7 @@ class StatisticsTest(harness.SystemTest):
         return {int(key): tuple(value)
                 for key, value in json.loads(done.stdout).items()}
 
-    def passes(self, endpoint):
+    def phases(self, endpoint):
         """Of the job, by name, with their examples."""
         done = subprocess.run(
             [harness.oarlock(), "ctl", "status", "--server", endpoint,
@@ -93,11 +93,11 @@ class StatisticsTest(harness.SystemTest):
             test.write(rows.read() + f"{HOLD}\n".encode())
         endpoints = self.start_job(data, *flags)
         # While it is evaluated for the first time, nobody pushes.
-        self.await_true(lambda: '"test"' in self.passes(endpoints[0]),
+        self.await_true(lambda: '"test"' in self.phases(endpoints[0]),
                         harness.JOB_DEADLINE_S, "the first evaluation")
         for worker in self.workers:
             worker.send(signal.SIGSTOP)
-        status = self.passes(endpoints[0])
+        status = self.phases(endpoints[0])
         expected = {key: (float(shows[key]), float(clicks[key]))
                     for key in [*shows, UNUSED_KEY]}
         self.assertEqual(self.statistics(endpoints, expected), expected,

@@ -168,7 +168,7 @@ class CutsInTrainingTest : public ::testing::Test {
     config.set_num_partitions(64);
     return config;
   }
-  v1::JobConfig ConfigOfPasses(int epochs) {
+  v1::JobConfig ConfigOfEpochs(int epochs) {
     v1::JobConfig config = Config("async");
     config.set_epochs(epochs);
     config.add_test_files(folder_.Path("part-0"));
@@ -198,10 +198,10 @@ class CutsInTrainingTest : public ::testing::Test {
                           uint32_t epoch) {
     const auto status = job.GetJobStatus();
     EXPECT_TRUE(status.ok()) << status.status();
-    for (const v1::PhaseStatus& pass : status->phases()) {
-      if (pass.progress().phase() == phase &&
-          pass.progress().epoch() == epoch) {
-        return pass.progress().examples();
+    for (const v1::PhaseStatus& counted : status->phases()) {
+      if (counted.progress().phase() == phase &&
+          counted.progress().epoch() == epoch) {
+        return counted.progress().examples();
       }
     }
     return 0;
@@ -254,7 +254,7 @@ TEST_F(CutsInTrainingTest, GeoExchangesAreOnOneSide) {
   EXPECT_EQ(oracle.num_told(), 2 * kRows);
 }
 
-TEST_F(CutsInTrainingTest, SyncPassThatGoesOnIsTheSamePass) {
+TEST_F(CutsInTrainingTest, SyncEpochThatGoesOnIsTheSameEpoch) {
   const v1::JobConfig config = Config("sync");
   LocalParameterClient undisturbed(64);
   LocalJobClient job;
@@ -271,8 +271,8 @@ TEST_F(CutsInTrainingTest, SyncPassThatGoesOnIsTheSamePass) {
   EXPECT_EQ(Dense(resumed), Dense(undisturbed));
 }
 
-TEST_F(CutsInTrainingTest, PassesThatAreOverAreNotRunAgain) {
-  const v1::JobConfig config = ConfigOfPasses(3);
+TEST_F(CutsInTrainingTest, EpochsThatAreOverAreNotRunAgain) {
+  const v1::JobConfig config = ConfigOfEpochs(3);
   LocalParameterClient parameters(64);
   ResumedJob job(/*trained_epochs=*/2, {});
   v1::Evaluation evaluation;
@@ -286,8 +286,8 @@ TEST_F(CutsInTrainingTest, PassesThatAreOverAreNotRunAgain) {
   }
 }
 
-TEST_F(CutsInTrainingTest, EvaluationThatIsMissingIsMadeBeforeTheNextPass) {
-  const v1::JobConfig config = ConfigOfPasses(3);
+TEST_F(CutsInTrainingTest, EvaluationThatIsMissingIsMadeBeforeTheNextEpoch) {
+  const v1::JobConfig config = ConfigOfEpochs(3);
   LocalParameterClient parameters(64);
   ResumedJob job(/*trained_epochs=*/2, {});
   ASSERT_TRUE(Train(config, &parameters, &job).ok());
@@ -298,7 +298,7 @@ TEST_F(CutsInTrainingTest, EvaluationThatIsMissingIsMadeBeforeTheNextPass) {
 }
 
 TEST_F(CutsInTrainingTest, JobThatWasWhollyTrainedIsEvaluatedOnce) {
-  const v1::JobConfig config = ConfigOfPasses(2);
+  const v1::JobConfig config = ConfigOfEpochs(2);
   LocalParameterClient parameters(64);
   ResumedJob job(/*trained_epochs=*/2, {});
   ASSERT_TRUE(Train(config, &parameters, &job).ok());
@@ -308,7 +308,7 @@ TEST_F(CutsInTrainingTest, JobThatWasWhollyTrainedIsEvaluatedOnce) {
 }
 
 TEST_F(CutsInTrainingTest, SuccessorMeetsTheOthersWhereverTheyAre) {
-  const v1::JobConfig config = ConfigOfPasses(4);
+  const v1::JobConfig config = ConfigOfEpochs(4);
   LocalParameterClient parameters(64);
   SuccessorsJob job(/*trained_epochs=*/1, /*own_trained_epochs=*/3);
   for (const char* const work : {"test/0", "test/2"}) {

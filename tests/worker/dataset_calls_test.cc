@@ -57,8 +57,8 @@ class WorkersData {
 
   // The keys of a pass, in the order in which this worker takes them; empty
   // when it cannot be read.
-  Keys Pass(uint32_t epoch) {
-    const auto work = data_->StartPass({"train", epoch}, nullptr);
+  Keys KeysOf(uint32_t epoch) {
+    const auto work = data_->StartPhase({"train", epoch}, nullptr);
     if (!work.ok()) return {};
     Keys keys;
     data::BadLines bad_lines;
@@ -135,7 +135,7 @@ TEST_F(DatasetCallsTest, ALoadedShareIsTrainedWithoutTheFiles) {
   RemoveFiles();
   // It is there.
   EXPECT_TRUE(data->LoadIntoMemory(0).ok());
-  EXPECT_EQ(data.Pass(0), all_);
+  EXPECT_EQ(data.KeysOf(0), all_);
 }
 
 TEST_F(DatasetCallsTest, APreloadGoesOnUntilItIsWaitedFor) {
@@ -146,7 +146,7 @@ TEST_F(DatasetCallsTest, APreloadGoesOnUntilItIsWaitedFor) {
   const uint64_t bytes = data->memory_bytes();
   EXPECT_GT(bytes, 0u);
   RemoveFiles();
-  EXPECT_EQ(data.Pass(0), all_);
+  EXPECT_EQ(data.KeysOf(0), all_);
   // Nothing was asked for since.
   EXPECT_TRUE(data->WaitPreload().ok());
 }
@@ -160,46 +160,46 @@ TEST_F(DatasetCallsTest, APreloadThatFailsIsToldAndThenTriedAnew) {
   EXPECT_FALSE(data->LoadIntoMemory(0).ok());
   std::filesystem::rename(hidden, folder_.Path("part-1"));
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
-  EXPECT_EQ(data.Pass(0), all_);
+  EXPECT_EQ(data.KeysOf(0), all_);
 }
 
 TEST_F(DatasetCallsTest, LocalShuffleOfWhatIsLoadedReadsNothing) {
   WorkersData flags(Config("local"), 1, 2);
-  const Keys expected = flags.Pass(0);
-  const Keys expected_next = flags.Pass(1);
+  const Keys expected = flags.KeysOf(0);
+  const Keys expected_next = flags.KeysOf(1);
   WorkersData data(Config(), 1, 2);
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   RemoveFiles();
   ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kLocal).ok());
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
-  const Keys pass = data.Pass(0);
-  EXPECT_EQ(pass.size(), kExamples / 2);
-  EXPECT_NE(pass, Sorted(pass));
+  const Keys taken = data.KeysOf(0);
+  EXPECT_EQ(taken.size(), kExamples / 2);
+  EXPECT_NE(taken, Sorted(taken));
   // What the flag would have made of it, in this pass and in the next.
-  EXPECT_EQ(pass, expected);
-  EXPECT_EQ(data.Pass(1), expected_next);
+  EXPECT_EQ(taken, expected);
+  EXPECT_EQ(data.KeysOf(1), expected_next);
   EXPECT_NE(expected_next, expected);
 }
 
 TEST_F(DatasetCallsTest, AShuffleWhileItIsLoadedKeepsWhatIsBeingRead) {
-  const Keys expected = WorkersData(Config("local"), 0, 2).Pass(0);
+  const Keys expected = WorkersData(Config("local"), 0, 2).KeysOf(0);
   WorkersData data(Config(), 0, 2);
   ASSERT_TRUE(data->PreloadIntoMemory(0).ok());
   ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kLocal).ok());
   ASSERT_TRUE(data->WaitPreload().ok());
   RemoveFiles();
-  EXPECT_EQ(data.Pass(0), expected);
+  EXPECT_EQ(data.KeysOf(0), expected);
 }
 
 TEST_F(DatasetCallsTest, GlobalShuffleOfOneWorkerReadsNothing) {
-  const Keys expected = WorkersData(Config("global"), 0, 1).Pass(0);
+  const Keys expected = WorkersData(Config("global"), 0, 1).KeysOf(0);
   WorkersData data(Config(), 0, 1);
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   RemoveFiles();
   ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
-  const Keys pass = data.Pass(0);
-  EXPECT_EQ(pass, expected);
-  EXPECT_EQ(Sorted(pass), all_);
+  const Keys taken = data.KeysOf(0);
+  EXPECT_EQ(taken, expected);
+  EXPECT_EQ(Sorted(taken), all_);
 }
 
 TEST_F(DatasetCallsTest, GlobalShuffleThatTheFlagsSaidReadsNothing) {
@@ -207,14 +207,14 @@ TEST_F(DatasetCallsTest, GlobalShuffleThatTheFlagsSaidReadsNothing) {
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
   RemoveFiles();
   ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
-  EXPECT_EQ(data.Pass(0).size(), kExamples / 2);
+  EXPECT_EQ(data.KeysOf(0).size(), kExamples / 2);
 }
 
 TEST_F(DatasetCallsTest, GlobalShuffleMovesExamplesBetweenWorkers) {
   Keys together;
   for (const uint32_t worker : {0, 1}) {
     SCOPED_TRACE(absl::StrCat("worker ", worker));
-    const Keys own = Sorted(WorkersData(Config(), worker, 2).Pass(0));
+    const Keys own = Sorted(WorkersData(Config(), worker, 2).KeysOf(0));
     WorkersData data(Config(), worker, 2);
     ASSERT_TRUE(data->LoadIntoMemory(0).ok());
     const uint64_t bytes = data->memory_bytes();
@@ -223,10 +223,10 @@ TEST_F(DatasetCallsTest, GlobalShuffleMovesExamplesBetweenWorkers) {
     ASSERT_TRUE(data->WaitPreload().ok());
     EXPECT_LT(data->memory_bytes(), bytes + bytes / 2);
     if (worker == 1) RemoveFiles();
-    const Keys pass = data.Pass(0);
-    EXPECT_EQ(pass.size(), kExamples / 2);
-    EXPECT_NE(Sorted(pass), own);
-    together.insert(together.end(), pass.begin(), pass.end());
+    const Keys taken = data.KeysOf(0);
+    EXPECT_EQ(taken.size(), kExamples / 2);
+    EXPECT_NE(Sorted(taken), own);
+    together.insert(together.end(), taken.begin(), taken.end());
   }
   EXPECT_EQ(Sorted(together), all_);
 }
@@ -239,9 +239,9 @@ TEST_F(DatasetCallsTest, AShuffleBeforeLoadingIsThatOfTheFlags) {
   WorkersData data(config, 1, 2);
   ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
-  EXPECT_EQ(data.Pass(0), flags.Pass(0));
-  EXPECT_EQ(data.Pass(1), flags.Pass(1));
-  EXPECT_EQ(data.Pass(2), flags.Pass(2));
+  EXPECT_EQ(data.KeysOf(0), flags.KeysOf(0));
+  EXPECT_EQ(data.KeysOf(1), flags.KeysOf(1));
+  EXPECT_EQ(data.KeysOf(2), flags.KeysOf(2));
 }
 
 TEST_F(DatasetCallsTest, AShuffleThatFlagsCouldNotSayIsRefused) {
@@ -257,27 +257,27 @@ TEST_F(DatasetCallsTest, AShuffleThatFlagsCouldNotSayIsRefused) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--split by_file"));
   // It changed nothing, and the other is legal.
   RemoveFiles();
-  EXPECT_EQ(data.Pass(0), Keys(all_.begin(), all_.begin() + 700));
+  EXPECT_EQ(data.KeysOf(0), Keys(all_.begin(), all_.begin() + 700));
   EXPECT_TRUE(data->SetShuffle(data::ShuffleRule::kLocal).ok());
-  EXPECT_EQ(data.Pass(1).size(), 700u);
+  EXPECT_EQ(data.KeysOf(1).size(), 700u);
 }
 
-TEST_F(DatasetCallsTest, ReleasedMemoryIsGivenBackUntilTheNextPass) {
+TEST_F(DatasetCallsTest, ReleasedMemoryIsGivenBackUntilTheNextEpoch) {
   v1::JobConfig config = Config("local");
   // While a pass is trained the next one is loaded.
   config.set_preload(true);
   WorkersData data(config, 0, 1);
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());
-  EXPECT_EQ(Sorted(data.Pass(0)), all_);
+  EXPECT_EQ(Sorted(data.KeysOf(0)), all_);
   EXPECT_GT(data->memory_bytes(), 0u);
   ASSERT_TRUE(data->ReleaseMemory().ok());
   EXPECT_EQ(data->memory_bytes(), 0u);
   EXPECT_TRUE(data->WaitPreload().ok());
   // Again reads again.
-  EXPECT_EQ(Sorted(data.Pass(1)), all_);
+  EXPECT_EQ(Sorted(data.KeysOf(1)), all_);
   ASSERT_TRUE(data->ReleaseMemory().ok());
   RemoveFiles();
-  EXPECT_EQ(data.Pass(2), Keys());
+  EXPECT_EQ(data.KeysOf(2), Keys());
 }
 
 TEST_F(DatasetCallsTest, QueuesHaveNoneOfIt) {

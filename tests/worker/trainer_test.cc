@@ -291,10 +291,10 @@ TEST_F(TrainerTest, TooManyBadLinesFailTheJobWithOneLine) {
     SCOPED_TRACE(mode);
     config.set_mode(mode);
     config.set_bad_lines_max(3);
-    const JobOutcome passes = RunLocalJob(config);
-    ExpectOk(passes);
-    EXPECT_EQ(passes.summary.examples, 600u);
-    EXPECT_EQ(passes.summary.bad_lines, 3u);
+    const JobOutcome accepted = RunLocalJob(config);
+    ExpectOk(accepted);
+    EXPECT_EQ(accepted.summary.examples, 600u);
+    EXPECT_EQ(accepted.summary.bad_lines, 3u);
 
     config.set_bad_lines_max(2);
     const JobOutcome alone = RunLocalJob(config);

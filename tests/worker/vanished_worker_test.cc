@@ -189,14 +189,14 @@ void RunASuccessorThatComesLate(
   ASSERT_TRUE(summary.ok()) << summary.status();
 }
 
-TEST_F(VanishedWorkerTest, RoundsGoOnWhenASuccessorIsAPassBehind) {
+TEST_F(VanishedWorkerTest, RoundsGoOnWhenASuccessorIsAnEpochBehind) {
   RunASuccessorThatComesLate(
       SyncConfig(),
       [](MiniWorker& worker) { return worker.job().JoinRounds().status(); },
       [](MiniWorker& worker) { return worker.job().LeaveRounds(); });
 }
 
-TEST_F(VanishedWorkerTest, StepsGoOnWhenASuccessorIsAPassBehind) {
+TEST_F(VanishedWorkerTest, StepsGoOnWhenASuccessorIsAnEpochBehind) {
   v1::JobConfig config = Config();
   config.set_mode("ssp");
   config.set_staleness_bound(0);

@@ -123,7 +123,7 @@ void CutMarker::Send(uint64_t number, const client::PushRequest& push,
       });
 }
 
-void CutMarker::BeginPass(DenseCopyPool* copies, Flush flush) {
+void CutMarker::BeginEpoch(DenseCopyPool* copies, Flush flush) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_CHECK(copies_ == nullptr);
   // Nobody else has them yet.
@@ -137,7 +137,7 @@ void CutMarker::BeginPass(DenseCopyPool* copies, Flush flush) {
   flush_ = std::move(flush);
 }
 
-void CutMarker::EndPass(bool failed) {
+void CutMarker::EndEpoch(bool failed) {
   DenseCopyPool* copies;
   Flush flush;
   {

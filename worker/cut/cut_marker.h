@@ -44,7 +44,7 @@ namespace oarlock::worker {
 //    push that failed, or dense gradients that were dropped, there is none any
 //    more.
 // 3. One thread at a time works on the copies of a pass: the marker's, or the
-//    one in EndPass.
+//    one in EndEpoch.
 class CutMarker {
  public:
   enum class Numbering {
@@ -83,11 +83,11 @@ class CutMarker {
                           client::ParameterClient::Done done);
 
   // Async: a pass begins; its copies get the current number. `flush` may be
-  // called, from another thread, until EndPass returns.
-  void BeginPass(DenseCopyPool* copies, Flush flush);
+  // called, from another thread, until EndEpoch returns.
+  void BeginEpoch(DenseCopyPool* copies, Flush flush);
   // The compute threads are done. Flushes the copies, or with `failed` drops
   // what they hold.
-  void EndPass(bool failed);
+  void EndEpoch(bool failed);
 
   // Sync: contributes from round `complete` + 1 on, or to none any more.
   void JoinedRounds(uint64_t complete);

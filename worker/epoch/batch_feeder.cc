@@ -11,7 +11,7 @@ namespace oarlock::worker {
 namespace {
 
 // Passes that train cache rows, if the job does.
-std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
+std::vector<std::unique_ptr<RowCache>> NewCaches(const EpochContext& context) {
   std::vector<std::unique_ptr<RowCache>> caches;
   const v1::JobConfig& config = *context.config;
   if (config.row_cache_rows() == 0 || context.cuts == nullptr) return caches;
@@ -29,7 +29,7 @@ std::vector<std::unique_ptr<RowCache>> NewCaches(const PassContext& context) {
 
 }  // namespace
 
-BatchFeeder::BatchFeeder(const PassContext* context, size_t compute_thread,
+BatchFeeder::BatchFeeder(const EpochContext* context, size_t compute_thread,
                          size_t num_buffers, bool pull_ahead,
                          data::BadLines* bad_lines)
     : context_(context),

@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/bounded_queue.h"
 #include "data/batch_source.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 #include "worker/step/row_cache.h"
 #include "worker/step/step_buffer.h"
 
@@ -28,7 +28,7 @@ class BatchFeeder {
   // are asked for as soon as a batch's keys are known and, where the context
   // has a gate, that lets the step begin; of a job with a cache of rows only
   // those that the executor of the compute thread's batches does not cache.
-  BatchFeeder(const PassContext* context, size_t compute_thread,
+  BatchFeeder(const EpochContext* context, size_t compute_thread,
               size_t num_buffers, bool pull_ahead, data::BadLines* bad_lines);
   // Ends the thread; what it has read is dropped.
   ~BatchFeeder();
@@ -47,7 +47,7 @@ class BatchFeeder {
   void Run();
   absl::Status Feed();
 
-  const PassContext* const context_;
+  const EpochContext* const context_;
   const size_t compute_thread_;
   const bool pull_ahead_;
   const std::unique_ptr<data::BatchSource> reader_;

@@ -9,7 +9,7 @@
 namespace oarlock::worker {
 namespace {
 
-uint32_t DenseIntervalSteps(const PassContext& context, int num_copies,
+uint32_t DenseIntervalSteps(const EpochContext& context, int num_copies,
                             int64_t step_examples) {
   const v1::JobConfig& config = *context.config;
   if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
@@ -22,7 +22,7 @@ uint32_t DenseIntervalSteps(const PassContext& context, int num_copies,
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<DenseCopy>>> MakeDenseCopies(
-    const PassContext& context, int num_copies, int64_t step_examples) {
+    const EpochContext& context, int num_copies, int64_t step_examples) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
                            optim::UpdateRule::Create(context.dense_optimizer));
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<std::unique_ptr<DenseCopy>>> MakeDenseCopies(
   return copies;
 }
 
-void FlushDenseCopy(const PassContext& context, DenseCopy* copy, uint64_t cut,
+void FlushDenseCopy(const EpochContext& context, DenseCopy* copy, uint64_t cut,
                     client::ParameterClient::Done done) {
   if (!copy->HasGradients()) return done(absl::OkStatus());
   DenseCopy::Exchange exchange = copy->TakeExchange(context.dense_table);

@@ -8,8 +8,8 @@
 
 #include "absl/types/span.h"
 #include "client/parameter_client.h"
+#include "worker/epoch/epoch_context.h"
 #include "worker/epoch/merged_gradients.h"
-#include "worker/epoch/pass_context.h"
 #include "worker/epoch/step_thread.h"
 #include "worker/step/step_buffer.h"
 
@@ -19,7 +19,7 @@ namespace oarlock::worker {
 // points to it any more; not thread-safe.
 class MergedStep {
  public:
-  explicit MergedStep(const PassContext* context)
+  explicit MergedStep(const EpochContext* context)
       : context_(context),
         merged_(context->model->spec().sparse_inputs.size()) {}
 
@@ -30,7 +30,7 @@ class MergedStep {
              client::PushRequest* push);
 
  private:
-  const PassContext* const context_;
+  const EpochContext* const context_;
   std::vector<MergedGradients> merged_;  // one per sparse input
 };
 

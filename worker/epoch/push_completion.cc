@@ -24,7 +24,7 @@ namespace {
 // The gradients of some examples, batch after batch. One thread.
 class Steps {
  public:
-  Steps(const PassContext& context, const std::vector<data::WorkItem>& items,
+  Steps(const EpochContext& context, const std::vector<data::WorkItem>& items,
         uint64_t batch_size)
       : context_(context),
         batch_size_(batch_size),
@@ -61,7 +61,7 @@ class Steps {
   }
 
  private:
-  const PassContext& context_;
+  const EpochContext& context_;
   const uint64_t batch_size_;
   data::ListedWork work_;
   data::BadLines bad_lines_;
@@ -79,7 +79,7 @@ struct PushMemory {
 
 class Completer {
  public:
-  Completer(const PassContext& context,
+  Completer(const EpochContext& context,
             const client::PushCompletion& completion)
       : context_(context), completion_(completion) {}
 
@@ -186,13 +186,13 @@ class Completer {
     });
   }
 
-  const PassContext& context_;
+  const EpochContext& context_;
   const client::PushCompletion& completion_;
 };
 
 }  // namespace
 
-absl::Status RunPushCompletion(const PassContext& context,
+absl::Status RunPushCompletion(const EpochContext& context,
                                const client::PushCompletion& completion) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   Completer completer(context, completion);

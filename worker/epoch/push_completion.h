@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "client/job_client.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 
 namespace oarlock::worker {
 
@@ -25,7 +25,7 @@ namespace oarlock::worker {
 // or not, and nobody knows.
 //
 // Errors of the reader and of the parameter client are passed on.
-absl::Status RunPushCompletion(const PassContext& context,
+absl::Status RunPushCompletion(const EpochContext& context,
                                const client::PushCompletion& completion);
 
 }  // namespace oarlock::worker

@@ -10,7 +10,7 @@
 
 namespace oarlock::worker {
 
-void LogStep(const PassContext& context, const PassTotals& totals) {
+void LogStep(const EpochContext& context, const PhaseTotals& totals) {
   if (totals.steps % context.config->print_period() != 0) return;
   std::string stale;
   if (const auto counts = context.progress->Staleness(context.phase);
@@ -25,7 +25,7 @@ void LogStep(const PassContext& context, const PassTotals& totals) {
                context.progress->Auc(context.phase), stale);
 }
 
-absl::Status CheckLoss(const PassContext& context, double loss_sum) {
+absl::Status CheckLoss(const EpochContext& context, double loss_sum) {
   if (std::isfinite(loss_sum)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "training has diverged: the loss of a batch of ", context.work_name,

@@ -9,7 +9,7 @@
 
 namespace oarlock::worker {
 
-StepThread::StepThread(const PassContext* context, size_t index,
+StepThread::StepThread(const EpochContext* context, size_t index,
                        bool pull_ahead, data::BadLines* bad_lines)
     : context_(context),
       pull_ahead_(pull_ahead),
@@ -76,7 +76,7 @@ absl::Status StepThread::Compute(StepBuffer& step, const float* parameters) {
   OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
   progress.AddTime(context_->phase, Stage::kCompute,
                    context_->clock().Now() - start);
-  const PassTotals totals = progress.AddStep(
+  const PhaseTotals totals = progress.AddStep(
       context_->phase, step.batch.labels, output.predictions, output.loss_sum);
   LogStep(*context_, totals);
   return absl::OkStatus();

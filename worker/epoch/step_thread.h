@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "base/bounded_queue.h"
 #include "worker/epoch/batch_feeder.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 #include "worker/step/step_buffer.h"
 
 namespace oarlock::worker {
@@ -23,7 +23,7 @@ class StepThread {
  public:
   // `index` is that of its work in the context, which outlives it, as does
   // `bad_lines`. With `pull_ahead` rows are asked for before their step starts.
-  StepThread(const PassContext* context, size_t index, bool pull_ahead,
+  StepThread(const EpochContext* context, size_t index, bool pull_ahead,
              data::BadLines* bad_lines);
   ~StepThread();
 
@@ -52,7 +52,7 @@ class StepThread {
   absl::StatusOr<std::shared_ptr<StepBuffer>> Step(const float* parameters);
   absl::Status Compute(StepBuffer& step, const float* parameters);
 
-  const PassContext* const context_;
+  const EpochContext* const context_;
   const bool pull_ahead_;
   BatchFeeder feeder_;
   const std::unique_ptr<models::ModelExecutor> executor_;

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "worker/epoch/pipelined_pass.h"
+#include "worker/epoch/pipelined_epoch.h"
 #include "worker/evaluation/early_stop.h"
 
 namespace oarlock::worker {
@@ -155,11 +155,11 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config,
   return verdict.stop ? job->StopTraining(verdict.reason) : absl::OkStatus();
 }
 
-absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
-                                    client::JobClient* job,
-                                    const PhaseId& phase,
-                                    const std::string& file,
-                                    const Clock& wall_clock) {
+absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
+                                     client::JobClient* job,
+                                     const PhaseId& phase,
+                                     const std::string& file,
+                                     const Clock& wall_clock) {
   const std::string work = phase.Work();
   OARLOCK_RETURN_IF_ERROR(job->Report());
   OARLOCK_RETURN_IF_ERROR(job->Barrier(absl::StrCat(work, "/predicted")));
@@ -214,7 +214,7 @@ class PeriodicEvaluation::Items : public data::WorkSource {
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-PeriodicEvaluation::PeriodicEvaluation(const PassContext& context,
+PeriodicEvaluation::PeriodicEvaluation(const EpochContext& context,
                                        std::vector<data::WorkItem> items,
                                        uint64_t period_examples)
     : context_(context),
@@ -281,14 +281,14 @@ absl::Status PeriodicEvaluation::EvaluateOnce(
   Items items(this);
   // Not the worker's: this is no pass of the job.
   ProgressMeter progress;
-  PassContext context = context_;
+  EpochContext context = context_;
   context.progress = &progress;
   context.phase = phase;
   context.work_name = phase.Work();
   context.work = {&items};
-  OARLOCK_RETURN_IF_ERROR(RunEvaluationPass(context));
+  OARLOCK_RETURN_IF_ERROR(RunEvaluation(context));
   if (stopping()) return absl::OkStatus();
-  const PassTotals totals = progress.Totals()[phase.phase].newest_totals;
+  const PhaseTotals totals = progress.Totals()[phase.phase].newest_totals;
   if (totals.examples == 0) return NoTestExamples(*context_.config);
   const TrainedTotals trained = TrainedTotalsOf(status);
   v1::Evaluation evaluation;

@@ -21,7 +21,7 @@
 #include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 #include "worker/dense/dense_parameters.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 #include "worker/report/progress_meter.h"
 
 namespace oarlock::worker {
@@ -61,11 +61,11 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config,
 // By all workers, when a pass that predicts (phase and epoch) is over: worker 0
 // concludes it, and all return when that is done. `file`: of Evaluation.
 // NoTestExamples, to worker 0, where they are needed.
-absl::Status ConcludeEvaluationPass(const v1::JobConfig& config,
-                                    client::JobClient* job,
-                                    const PhaseId& phase,
-                                    const std::string& file,
-                                    const Clock& wall_clock);
+absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
+                                     client::JobClient* job,
+                                     const PhaseId& phase,
+                                     const std::string& file,
+                                     const Clock& wall_clock);
 
 // Evaluates all test files again and again, on a thread of its own, while the
 // compute threads of all workers train. It reads parameters as any reader does,
@@ -84,7 +84,7 @@ class PeriodicEvaluation {
   // an evaluation pass but for phase, work, dense and progress, which are made
   // here; all that it refers to outlives this. `items`: the test files as a
   // whole.
-  PeriodicEvaluation(const PassContext& context,
+  PeriodicEvaluation(const EpochContext& context,
                      std::vector<data::WorkItem> items,
                      uint64_t period_examples);
   // Gives up one that is under way.
@@ -103,7 +103,7 @@ class PeriodicEvaluation {
     return stopping_;
   }
 
-  PassContext context_;
+  EpochContext context_;
   const std::vector<data::WorkItem> items_;
   const uint64_t period_examples_;
   DenseParameters dense_;

@@ -26,7 +26,7 @@ struct Trained {
   std::vector<data::ExampleRange> examples;
 };
 
-absl::StatusOr<Trained> TrainOn(const PassContext& context,
+absl::StatusOr<Trained> TrainOn(const EpochContext& context,
                                 const std::vector<data::WorkItem>& items) {
   Trained trained;
   trained.replica = context.geo->NewEmpty();
@@ -68,7 +68,7 @@ absl::StatusOr<Trained> TrainOn(const PassContext& context,
 }
 
 // Adds the rows of `trained` to the push. The result keeps them alive.
-std::shared_ptr<const void> AddRows(const PassContext& context,
+std::shared_ptr<const void> AddRows(const EpochContext& context,
                                     const Trained& trained,
                                     client::PushRequest* push) {
   push->examples = trained.examples;
@@ -83,7 +83,7 @@ std::shared_ptr<const void> AddDense(const Trained& trained,
                                       /*statistics=*/false, push);
 }
 
-absl::Status Push(const PassContext& context, const client::PushRequest& push,
+absl::Status Push(const EpochContext& context, const client::PushRequest& push,
                   const std::shared_ptr<const void>& memory) {
   // A copy: the keys are read below.
   OARLOCK_RETURN_IF_ERROR(CallAndWait([&](client::ParameterClient::Done done) {
@@ -97,7 +97,7 @@ absl::Status Push(const PassContext& context, const client::PushRequest& push,
 }
 
 // One push under the name of the dead worker's.
-absl::Status CompletePush(const PassContext& context,
+absl::Status CompletePush(const EpochContext& context,
                           const client::PushCompletion& completion) {
   client::PushRequest push;
   push.epoch = context.phase.epoch;
@@ -112,7 +112,7 @@ absl::Status CompletePush(const PassContext& context,
   return Push(context, push, std::move(memory));
 }
 
-absl::Status PushRows(const PassContext& context,
+absl::Status PushRows(const EpochContext& context,
                       const client::PushCompletion& completion) {
   if (completion.examples.empty()) return absl::OkStatus();
   client::PushRequest push;
@@ -124,7 +124,7 @@ absl::Status PushRows(const PassContext& context,
   return Push(context, push, std::move(memory));
 }
 
-absl::Status PushDense(const PassContext& context,
+absl::Status PushDense(const EpochContext& context,
                        const client::PushCompletion& completion) {
   if (completion.dense_examples.empty() || context.dense_table == TableId(0)) {
     return absl::OkStatus();
@@ -139,7 +139,7 @@ absl::Status PushDense(const PassContext& context,
 
 }  // namespace
 
-absl::Status RunGeoPushCompletion(const PassContext& context,
+absl::Status RunGeoPushCompletion(const EpochContext& context,
                                   const client::PushCompletion& completion) {
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   if (completion.push.has_value()) {

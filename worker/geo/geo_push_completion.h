@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "client/job_client.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 
 namespace oarlock::worker {
 
@@ -21,7 +21,7 @@ namespace oarlock::worker {
 //
 // Nothing is counted as progress, as in RunPushCompletion. Errors of the reader
 // and of the parameter client are passed on.
-absl::Status RunGeoPushCompletion(const PassContext& context,
+absl::Status RunGeoPushCompletion(const EpochContext& context,
                                   const client::PushCompletion& completion);
 
 }  // namespace oarlock::worker

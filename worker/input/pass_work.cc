@@ -94,7 +94,7 @@ std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
                                              WorkerIndex self,
                                              uint64_t num_workers,
                                              uint64_t num_compute_threads) {
-  auto pass = std::make_unique<SplitPass<data::InterleavedSplit>>(
+  auto ranges = std::make_unique<SplitPass<data::InterleavedSplit>>(
       std::move(covered), nullptr);
   for (uint64_t reader = 0; reader < num_workers * num_compute_threads;
        ++reader) {
@@ -102,11 +102,11 @@ std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
     options.block_examples = block_examples;
     options.reader_index = reader;
     options.num_readers = num_workers * num_compute_threads;
-    options.covered = pass->covered();
-    pass->Add(std::make_unique<data::InterleavedSplit>(index, options),
-              reader / num_compute_threads == self.value());
+    options.covered = ranges->covered();
+    ranges->Add(std::make_unique<data::InterleavedSplit>(index, options),
+                reader / num_compute_threads == self.value());
   }
-  return pass;
+  return ranges;
 }
 
 std::unique_ptr<PassWork> NewStaticPass(
@@ -114,19 +114,19 @@ std::unique_ptr<PassWork> NewStaticPass(
     data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
     uint64_t num_workers, uint64_t num_compute_threads,
     PassWork::NewReader reader) {
-  auto pass = std::make_unique<SplitPass<data::RunSplit>>(std::move(covered),
-                                                          std::move(reader));
+  auto ranges = std::make_unique<SplitPass<data::RunSplit>>(std::move(covered),
+                                                            std::move(reader));
   for (uint64_t worker = 0; worker < num_workers; ++worker) {
     for (uint64_t thread = 0; thread < num_compute_threads; ++thread) {
-      pass->Add(
+      ranges->Add(
           std::make_unique<data::RunSplit>(
               runs[own_orders ? thread : worker * num_compute_threads + thread],
               block_examples, own_orders ? static_cast<uint32_t>(worker) : 0,
-              pass->covered()),
+              ranges->covered()),
           worker == self.value());
     }
   }
-  return pass;
+  return ranges;
 }
 
 }  // namespace oarlock::worker

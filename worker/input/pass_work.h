@@ -45,7 +45,7 @@ class PassWork {
   virtual absl::StatusOr<bool> AwaitMore() = 0;
   // What reads items of the compute threads' sources, and of push completions;
   // null: a BatchReader does, since they are lines of the files
-  // (PassContext::new_reader).
+  // (EpochContext::new_reader).
   virtual NewReader new_reader() const = 0;
 };
 

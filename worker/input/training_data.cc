@@ -117,7 +117,7 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
           " needs files whose lines can be counted; it does not go with "
           "--pipe_command, use --split leased or --dataset memory"));
     }
-    if (config.shuffle() != "none" || config.concatenated_passes() > 1) {
+    if (config.shuffle() != "none" || config.repeats_per_epoch() > 1) {
       return Contradiction(
           "the output of --pipe_command cannot be read out of order; use "
           "--dataset memory to shuffle or concatenate it");
@@ -234,7 +234,7 @@ bool TrainingData::IsStatic() const {
 bool TrainingData::IsOrdered() const {
   return division_ == Division::kConfigured &&
          (InMemory() || HasOwnOrder() || shuffle_ != data::ShuffleRule::kNone ||
-          config_.concatenated_passes() > 1 ||
+          config_.repeats_per_epoch() > 1 ||
           (IsStatic() && (SplitOf(config_) != data::SplitRule::kInterleaved ||
                           config_.drop_tail())));
 }
@@ -244,8 +244,7 @@ data::OrderOptions TrainingData::OrderOf(uint32_t epoch) const {
   options.shuffle = shuffle_;
   options.window_examples =
       static_cast<uint64_t>(config_.shuffle_window_examples());
-  options.num_concatenated =
-      static_cast<uint32_t>(config_.concatenated_passes());
+  options.num_repeats = static_cast<uint32_t>(config_.repeats_per_epoch());
   options.seed = static_cast<uint64_t>(config_.seed());
   if (HasOwnOrder()) {
     options.seed = DeriveSeed(options.seed, job_->worker_index().value());
@@ -267,7 +266,7 @@ std::string TrainingData::OrderText() const {
       say("shuffle_window_examples", config_.shuffle_window_examples());
       say("seed", config_.seed());
     }
-    say("concatenated_passes", config_.concatenated_passes());
+    say("repeats_per_epoch", config_.repeats_per_epoch());
     say("sampling", config_.sampling());
   }
   // Orders of each worker's, or of each compute thread's, own share.
@@ -310,7 +309,7 @@ TrainingData::StaticShare TrainingData::ShareOf(uint32_t epoch) const {
   split.drop_tail = config_.drop_tail();
   StaticShare share;
   share.runs =
-      data::SplitPositions(CountsOf(*index_), order.num_concatenated, split);
+      data::SplitPositions(CountsOf(*index_), order.num_repeats, split);
   const uint64_t first_thread =
       HasOwnOrder() ? 0 : job_->worker_index().value() * num_compute_threads;
   std::vector<data::PositionRun> own;
@@ -337,7 +336,7 @@ data::MemoryDataset::Share TrainingData::MemoryShareOf(
           .share = share.positions};
 }
 
-absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPass(
+absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPhase(
     const PhaseId& phase, LeasedWork::RunCompletion run_completion) {
   if (!IsStatic()) return StartLeased(phase, std::move(run_completion));
   return IsOrdered() ? StartStatic(phase) : StartInterleaved(phase);
@@ -413,20 +412,20 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
   PassWork::NewReader reader;
   const data::DataOptions options = data_options();
   if (InMemory()) {
-    OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const data::LoadedPass> pass,
+    OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const data::LoadedEpoch> loaded,
                              memory_->Take(MemoryShareOf(phase.epoch, share)));
     spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
-                 pass->indices.size(), phase.epoch + 1,
+                 loaded->indices.size(), phase.epoch + 1,
                  static_cast<double>(memory_bytes()) / (1 << 20));
     if (config_.preload() &&
         phase.epoch + 1 < static_cast<uint32_t>(config_.epochs())) {
       memory_->Preload(MemoryShareOf(phase.epoch + 1));
     }
-    reader = [this, options, pass](data::WorkSource* source,
-                                   data::BadLines* bad_lines) {
+    reader = [this, options, loaded](data::WorkSource* source,
+                                     data::BadLines* bad_lines) {
       return std::make_unique<data::OrderedReader>(
           std::make_unique<data::MemoryPositions>(options, files_, &*index_,
-                                                  pass, bad_lines),
+                                                  loaded, bad_lines),
           source);
     };
   } else {

@@ -74,7 +74,7 @@ class TrainingData {
   // as LeasedWork has it; nobody leases static work, which has none. In memory:
   // waits until the worker's share is loaded, and begins to load that of the
   // next pass. The data outlives the result.
-  absl::StatusOr<std::unique_ptr<PassWork>> StartPass(
+  absl::StatusOr<std::unique_ptr<PassWork>> StartPhase(
       const PhaseId& phase, LeasedWork::RunCompletion run_completion);
 
   // With --dataset memory, FailedPrecondition else. What passes do by

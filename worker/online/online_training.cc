@@ -270,8 +270,8 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
       TrainingData::Open(config_, predicted, TrainingData::Division::kLeased,
                          job_, *clocks_.monotonic, SkipPolicyOf(file)));
   OARLOCK_RETURN_IF_ERROR(steps_.predict(*data, phase));
-  OARLOCK_RETURN_IF_ERROR(
-      ConcludeEvaluationPass(config_, job_, phase, file.file(), *clocks_.wall));
+  OARLOCK_RETURN_IF_ERROR(ConcludeEvaluationOfAll(config_, job_, phase,
+                                                  file.file(), *clocks_.wall));
   return IsFirstWorker() ? WarnOfBadLines(file) : absl::OkStatus();
 }
 

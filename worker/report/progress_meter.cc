@@ -45,62 +45,62 @@ std::string StageName(Stage stage) {
   OARLOCK_CHECK(false);
 }
 
-ProgressMeter::Pass& ProgressMeter::Moved(const PhaseId& phase) {
-  Pass& pass = passes_[phase];
-  pass.moved = true;
-  if (pass.phase == nullptr) {
-    pass.phase = &phases_[phase.phase];
-    // Of another phase, or none, before the first pass.
-    pass.phase->newest = std::max(pass.phase->newest, phase);
+ProgressMeter::PhaseCounts& ProgressMeter::Moved(const PhaseId& phase) {
+  PhaseCounts& counts = phases_[phase];
+  counts.moved = true;
+  if (counts.kind == nullptr) {
+    counts.kind = &kinds_[phase.phase];
+    // Of another kind, or none, before the first phase.
+    counts.kind->newest = std::max(counts.kind->newest, phase);
   }
-  return pass;
+  return counts;
 }
 
-std::map<std::string, PhaseTotals> ProgressMeter::Totals() const {
+std::map<std::string, KindTotals> ProgressMeter::Totals() const {
   absl::MutexLock lock(&mutex_);
-  std::map<std::string, PhaseTotals> phases = phases_;
-  for (auto& [name, phase] : phases) {
-    phase.newest_totals = passes_.at(phase.newest).totals;
+  std::map<std::string, KindTotals> kinds = kinds_;
+  for (auto& [name, kind] : kinds) {
+    kind.newest_totals = phases_.at(kind.newest).totals;
   }
-  return phases;
+  return kinds;
 }
 
-PassTotals ProgressMeter::AddStep(const PhaseId& phase,
-                                  absl::Span<const float> labels,
-                                  absl::Span<const float> predictions,
-                                  double loss_sum) {
+PhaseTotals ProgressMeter::AddStep(const PhaseId& phase,
+                                   absl::Span<const float> labels,
+                                   absl::Span<const float> predictions,
+                                   double loss_sum) {
   OARLOCK_CHECK(labels.size() == predictions.size());
   loss_sum = std::nearbyint(loss_sum / kLossUnit) * kLossUnit;
   absl::MutexLock lock(&mutex_);
-  Pass& pass = Moved(phase);
+  PhaseCounts& counts = Moved(phase);
   double label_sum = 0;
   double prediction_sum = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
     label_sum += labels[i];
     prediction_sum += predictions[i];
-    pass.auc_since_report.Add(predictions[i], labels[i] > 0.5f);
+    counts.auc_since_report.Add(predictions[i], labels[i] > 0.5f);
   }
-  v1::PhaseProgress& report = pass.since_report;
+  v1::PhaseProgress& report = counts.since_report;
   report.set_examples(report.examples() + labels.size());
   report.set_steps(report.steps() + 1);
   report.set_loss_sum(report.loss_sum() + loss_sum);
   report.set_label_sum(report.label_sum() + label_sum);
   report.set_prediction_sum(report.prediction_sum() + prediction_sum);
-  pass.totals.examples += labels.size();
-  pass.totals.steps += 1;
-  pass.totals.loss_sum += loss_sum;
-  pass.phase->examples += labels.size();
-  pass.phase->steps += 1;
-  pass.phase->loss_sum += loss_sum;
-  return pass.totals;
+  counts.totals.examples += labels.size();
+  counts.totals.steps += 1;
+  counts.totals.loss_sum += loss_sum;
+  counts.kind->examples += labels.size();
+  counts.kind->steps += 1;
+  counts.kind->loss_sum += loss_sum;
+  return counts.totals;
 }
 
 double ProgressMeter::Auc(const PhaseId& phase) const {
   AucHistogram all;
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = passes_.find(phase);
-    if (found == passes_.end()) return all.Auc();
+    const auto found = phases_.find(phase);
+    if (found == phases_.end()) return all.Auc();
     all = found->second.auc_total;
     all.Merge(found->second.auc_since_report);
   }
@@ -110,80 +110,80 @@ double ProgressMeter::Auc(const PhaseId& phase) const {
 void ProgressMeter::AddTime(const PhaseId& phase, Stage stage,
                             absl::Duration time) {
   absl::MutexLock lock(&mutex_);
-  Pass& pass = Moved(phase);
+  PhaseCounts& counts = Moved(phase);
   const double seconds = absl::ToDoubleSeconds(time);
-  pass.seconds[static_cast<size_t>(stage)] += seconds;
-  pass.phase->stage_seconds[static_cast<size_t>(stage)] += seconds;
+  counts.seconds[static_cast<size_t>(stage)] += seconds;
+  counts.kind->stage_seconds[static_cast<size_t>(stage)] += seconds;
 }
 
 void ProgressMeter::AddBadLines(const PhaseId& phase, uint64_t lines) {
   absl::MutexLock lock(&mutex_);
-  Pass& pass = Moved(phase);
-  v1::PhaseProgress& report = pass.since_report;
+  PhaseCounts& counts = Moved(phase);
+  v1::PhaseProgress& report = counts.since_report;
   report.set_bad_lines(report.bad_lines() + lines);
-  pass.phase->bad_lines += lines;
+  counts.kind->bad_lines += lines;
 }
 
 void ProgressMeter::AddStaleness(const PhaseId& phase, uint64_t pushes) {
   absl::MutexLock lock(&mutex_);
-  Pass& pass = Moved(phase);
-  CountIn(pushes, pass.since_report.mutable_staleness_histogram());
-  CountIn(pushes, &pass.staleness);
-  CountIn(pushes, &pass.phase->staleness);
-  pass.phase->staleness_sum += pushes;
+  PhaseCounts& counts = Moved(phase);
+  CountIn(pushes, counts.since_report.mutable_staleness_histogram());
+  CountIn(pushes, &counts.staleness);
+  CountIn(pushes, &counts.kind->staleness);
+  counts.kind->staleness_sum += pushes;
 }
 
 void ProgressMeter::AddDenseStaleness(const PhaseId& phase, uint64_t pushes) {
   absl::MutexLock lock(&mutex_);
-  Pass& pass = Moved(phase);
-  CountIn(pushes, pass.since_report.mutable_dense_staleness_histogram());
-  CountIn(pushes, &pass.phase->dense_staleness);
-  pass.phase->dense_staleness_sum += pushes;
+  PhaseCounts& counts = Moved(phase);
+  CountIn(pushes, counts.since_report.mutable_dense_staleness_histogram());
+  CountIn(pushes, &counts.kind->dense_staleness);
+  counts.kind->dense_staleness_sum += pushes;
 }
 
 void ProgressMeter::AddRowCache(const PhaseId& phase, uint64_t rows,
                                 uint64_t pulled) {
   absl::MutexLock lock(&mutex_);
-  Pass& pass = Moved(phase);
-  v1::PhaseProgress& report = pass.since_report;
+  PhaseCounts& counts = Moved(phase);
+  v1::PhaseProgress& report = counts.since_report;
   report.set_row_cache_lookups(report.row_cache_lookups() + rows);
   report.set_row_cache_hits(report.row_cache_hits() + rows - pulled);
-  pass.phase->row_cache_lookups += rows;
-  pass.phase->row_cache_hits += rows - pulled;
+  counts.kind->row_cache_lookups += rows;
+  counts.kind->row_cache_hits += rows - pulled;
 }
 
 std::vector<uint64_t> ProgressMeter::Staleness(const PhaseId& phase) const {
   absl::MutexLock lock(&mutex_);
-  const auto found = passes_.find(phase);
-  if (found == passes_.end()) return {};
+  const auto found = phases_.find(phase);
+  if (found == phases_.end()) return {};
   return found->second.staleness;
 }
 
 std::vector<v1::PhaseProgress> ProgressMeter::Take() {
   absl::MutexLock lock(&mutex_);
   std::vector<v1::PhaseProgress> reports;
-  for (auto& [id, pass] : passes_) {
-    if (!pass.moved) continue;
-    v1::PhaseProgress report = std::move(pass.since_report);
+  for (auto& [id, counts] : phases_) {
+    if (!counts.moved) continue;
+    v1::PhaseProgress report = std::move(counts.since_report);
     report.set_phase(id.phase);
     report.set_epoch(id.epoch);
-    pass.auc_since_report.VisitNonEmpty(
+    counts.auc_since_report.VisitNonEmpty(
         [&](uint32_t bucket, uint64_t positives, uint64_t negatives) {
           report.add_buckets(bucket);
           report.add_positives(positives);
           report.add_negatives(negatives);
         });
-    for (size_t s = 0; s < pass.seconds.size(); ++s) {
-      if (pass.seconds[s] == 0) continue;
+    for (size_t s = 0; s < counts.seconds.size(); ++s) {
+      if (counts.seconds[s] == 0) continue;
       v1::StageTime* stage = report.add_stages();
       stage->set_stage(StageName(static_cast<Stage>(s)));
-      stage->set_seconds(pass.seconds[s]);
+      stage->set_seconds(counts.seconds[s]);
     }
-    pass.auc_total.Merge(pass.auc_since_report);
-    pass.auc_since_report.Clear();
-    pass.since_report.Clear();
-    pass.seconds.fill(0);
-    pass.moved = false;
+    counts.auc_total.Merge(counts.auc_since_report);
+    counts.auc_since_report.Clear();
+    counts.since_report.Clear();
+    counts.seconds.fill(0);
+    counts.moved = false;
     reports.push_back(std::move(report));
   }
   return reports;

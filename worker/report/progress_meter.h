@@ -49,14 +49,14 @@ struct PhaseId {
 inline constexpr double kLossUnit = 1.0 / (1 << 24);
 
 // Totals of a pass on this worker.
-struct PassTotals {
+struct PhaseTotals {
   uint64_t examples = 0;
   uint64_t steps = 0;
   double loss_sum = 0;
 };
 
 // All that a worker has done in the passes of one phase.
-struct PhaseTotals {
+struct KindTotals {
   uint64_t examples = 0;
   uint64_t steps = 0;
   uint64_t bad_lines = 0;
@@ -74,7 +74,7 @@ struct PhaseTotals {
   uint64_t row_cache_hits = 0;
   // The newest pass of it, and its part.
   PhaseId newest;
-  PassTotals newest_totals;
+  PhaseTotals newest_totals;
 };
 
 // Thread-safe.
@@ -83,8 +83,8 @@ class ProgressMeter {
   // A step's examples: their labels (0 or 1) and predictions, and the sum of
   // their losses, of which the nearest multiple of kLossUnit counts. Returns
   // the totals so far.
-  PassTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
-                     absl::Span<const float> predictions, double loss_sum);
+  PhaseTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
+                      absl::Span<const float> predictions, double loss_sum);
   // Of this worker's examples of the pass so far; NaN while a class is missing.
   double Auc(const PhaseId& phase) const;
   void AddTime(const PhaseId& phase, Stage stage, absl::Duration time);
@@ -100,28 +100,29 @@ class ProgressMeter {
   std::vector<uint64_t> Staleness(const PhaseId& phase) const;
 
   // Everything since the start, by phase.
-  std::map<std::string, PhaseTotals> Totals() const;
+  std::map<std::string, KindTotals> Totals() const;
 
   // Everything since the last call, one message per pass that moved.
   std::vector<v1::PhaseProgress> Take();
 
  private:
-  struct Pass {
+  struct PhaseCounts {
     v1::PhaseProgress since_report;
     AucHistogram auc_since_report;
     std::array<double, static_cast<size_t>(Stage::kNumStages)> seconds{};
     bool moved = false;
-    PassTotals totals;
+    PhaseTotals totals;
     std::vector<uint64_t> staleness;
     AucHistogram auc_total;
-    // In phases_; never null once the pass has moved.
-    PhaseTotals* phase = nullptr;
+    // In kinds_; never null once the phase has moved.
+    KindTotals* kind = nullptr;
   };
-  Pass& Moved(const PhaseId& phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PhaseCounts& Moved(const PhaseId& phase)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
-  std::map<PhaseId, Pass> passes_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, PhaseTotals> phases_ ABSL_GUARDED_BY(mutex_);
+  std::map<PhaseId, PhaseCounts> phases_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, KindTotals> kinds_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock::worker

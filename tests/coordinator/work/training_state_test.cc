@@ -89,7 +89,7 @@ TEST(TrainingStateTest, OnlyTheNewestEvaluationsAreKept) {
   EXPECT_EQ(status.evaluations(0).work(), "test/2");
 }
 
-TEST(TrainingStateTest, WhetherAPassBeginsIsDecidedOnce) {
+TEST(TrainingStateTest, WhetherAnEpochBeginsIsDecidedOnce) {
   TrainingState training;
   EXPECT_TRUE(training.Begin(0));
   EXPECT_TRUE(training.Begin(1));
@@ -187,7 +187,7 @@ class TrainingOfAJobTest : public CoordinatorTest {
   }
 };
 
-TEST_F(TrainingOfAJobTest, AStoppedPassIsOverWhenNobodyHasItsRanges) {
+TEST_F(TrainingOfAJobTest, AStoppedEpochIsOverWhenNobodyHasItsRanges) {
   const uint64_t first = Register(0);
   const uint64_t second = Register(1);
   Define(4);
@@ -210,7 +210,7 @@ TEST_F(TrainingOfAJobTest, AStoppedPassIsOverWhenNobodyHasItsRanges) {
   EXPECT_EQ(Lease(0, first)->ranges_size(), 1);
 }
 
-TEST_F(TrainingOfAJobTest, AFileOfAPassThatWasStoppedIsNotTrained) {
+TEST_F(TrainingOfAJobTest, AFileOfAnEpochThatWasStoppedIsNotTrained) {
   const uint64_t worker = Register(0);
   ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
   Define(2);

@@ -76,7 +76,7 @@ TEST(WorkQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
 
 // In the run that began the pass, in one that goes on with what is left of it,
 // and in one that goes on from a checkpoint.
-TEST(WorkQueueTest, APassGoesOnInTheOrderThatItWasBegunWith) {
+TEST(WorkQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
   v1::DefineWorkRequest begun = Definition("train/0", 3);
   begun.set_order("--shuffle global, --seed 1");
   WorkQueue first;
@@ -250,7 +250,7 @@ TEST(WorkQueueTest, PushCompletionsGoBeforeRangesAndCountAsThem) {
   EXPECT_EQ(queue.num_push_completions(), 3u);
 }
 
-TEST(WorkQueueTest, APassIsNotOverBeforeItsPushCompletionsAreDone) {
+TEST(WorkQueueTest, APhaseIsNotOverBeforeItsPushCompletionsAreDone) {
   WorkQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 0)).ok());
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1))->exhausted());

@@ -93,8 +93,8 @@ TEST(ImageTransformTest, WithoutAugmentationBytesAreThoseOfTheDataset) {
     for (const bool random_area : {false, true}) {
       const ImageTransform transform =
           Make(shape, {.random_area = random_area});
-      EXPECT_EQ(Apply(transform, {.example = 1, .pass = 1}, pixels), pixels);
-      EXPECT_EQ(Apply(transform, {.example = 1, .pass = 2}, pixels), pixels);
+      EXPECT_EQ(Apply(transform, {.example = 1, .repeat = 1}, pixels), pixels);
+      EXPECT_EQ(Apply(transform, {.example = 1, .repeat = 2}, pixels), pixels);
     }
   }
 }
@@ -106,9 +106,9 @@ TEST(ImageTransformTest, EveryMoveComesAndNoOther) {
     const ImageTransform transform = Make(shape, {.padding = 2, .flip = true});
     std::set<Move> seen;
     for (uint64_t example = 0; example < 600; ++example) {
-      const std::optional<Move> move =
-          MoveOf(shape, pixels,
-                 Apply(transform, {.example = example, .pass = 3}, pixels), 2);
+      const std::optional<Move> move = MoveOf(
+          shape, pixels,
+          Apply(transform, {.example = example, .repeat = 3}, pixels), 2);
       ASSERT_TRUE(move.has_value()) << "seed " << kSeed << " " << example;
       seen.insert(*move);
     }
@@ -130,23 +130,23 @@ TEST(ImageTransformTest, PaddingMayBeWiderThanTheImage) {
   EXPECT_GT(num_black, 200);
 }
 
-TEST(ImageTransformTest, SeedPassAndExampleDecideTheMoveAlone) {
+TEST(ImageTransformTest, SeedRepeatAndExampleDecideTheMoveAlone) {
   const ImageShape shape = {16, 16, 1};
   const std::vector<uint8_t> pixels = RandomPixels(shape);
   const Augmentation augmentation = {.padding = 8, .flip = true};
   const ImageTransform transform = Make(shape, augmentation, 1);
-  const Sample sample = {.example = 7, .pass = 3};
+  const Sample sample = {.example = 7, .repeat = 3};
   const std::vector<uint8_t> first = Apply(transform, sample, pixels);
   EXPECT_EQ(first, Apply(Make(shape, augmentation, 1), sample, pixels));
   int num_other = 0;
   for (uint64_t other = 0; other < 10; ++other) {
     if (other != 7) {
       num_other +=
-          first != Apply(transform, {.example = other, .pass = 3}, pixels);
+          first != Apply(transform, {.example = other, .repeat = 3}, pixels);
     }
     if (other != 3) {
       num_other +=
-          first != Apply(transform, {.example = 7, .pass = other}, pixels);
+          first != Apply(transform, {.example = 7, .repeat = other}, pixels);
     }
     if (other != 1) {
       num_other +=

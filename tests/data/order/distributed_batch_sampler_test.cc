@@ -68,23 +68,22 @@ void ForAll(Visit visit) {
     for (const TailRule tail :
          {TailRule::kPad, TailRule::kDropUneven, TailRule::kDropShort}) {
       for (const SampleRule rule : {SampleRule::kShared, SampleRule::kOwn}) {
-        for (const uint32_t num_concatenated : {1, 3}) {
+        for (const uint32_t num_repeats : {1, 3}) {
           for (const bool shuffle : {false, true}) {
-            const SamplerOptions options = {
-                .num_examples = shape.num_examples,
-                .batch_size = shape.batch_size,
-                .rank = 0,
-                .size = shape.size,
-                .shuffle = shuffle,
-                .seed = random(),
-                .tail = tail,
-                .rule = rule,
-                .num_concatenated = num_concatenated};
+            const SamplerOptions options = {.num_examples = shape.num_examples,
+                                            .batch_size = shape.batch_size,
+                                            .rank = 0,
+                                            .size = shape.size,
+                                            .shuffle = shuffle,
+                                            .seed = random(),
+                                            .tail = tail,
+                                            .rule = rule,
+                                            .num_repeats = num_repeats};
             const uint64_t epoch = random.Below(5);
             SCOPED_TRACE(testing::Message()
                          << "seed " << options.seed << ", epoch " << epoch
-                         << ": " << options.num_examples << " x "
-                         << num_concatenated << " on " << options.size << " in "
+                         << ": " << options.num_examples << " x " << num_repeats
+                         << " on " << options.size << " in "
                          << options.batch_size << ", tail "
                          << static_cast<int>(tail) << ", rule "
                          << static_cast<int>(rule) << ", shuffle " << shuffle);
@@ -102,14 +101,14 @@ std::vector<Sample> ModelOfRank(const SamplerOptions& options, uint64_t epoch,
                                 std::vector<bool>* counted) {
   std::vector<Sample> order;
   const bool shared = options.rule == SampleRule::kShared;
-  for (uint64_t pass = 0; pass < options.num_concatenated; ++pass) {
+  for (uint64_t repeat = 0; repeat < options.num_repeats; ++repeat) {
     for (uint64_t i = 0; i < options.num_examples; ++i) {
-      const uint64_t passes = options.num_concatenated;
+      const uint64_t repeats = options.num_repeats;
       order.push_back(
           {.example = i,
-           .pass =
-               shared ? epoch * passes + pass
-                      : (epoch * options.size + options.rank) * passes + pass});
+           .repeat = shared ? epoch * repeats + repeat
+                            : (epoch * options.size + options.rank) * repeats +
+                                  repeat});
     }
   }
   const uint64_t sharers = shared ? options.size : 1;
@@ -199,7 +198,7 @@ TEST(DistributedBatchSamplerTest, AccumulatedBatchesAreThoseOfMoreRanks) {
   });
 }
 
-TEST(DistributedBatchSamplerTest, EachExampleCountsOnceInEachPass) {
+TEST(DistributedBatchSamplerTest, EachExampleCountsOnceInEachRepeat) {
   ForAll([](const SamplerOptions& options, uint64_t epoch) {
     std::map<std::pair<uint64_t, uint64_t>, int> times;
     uint64_t num_padding = 0, num_counted = 0;
@@ -209,7 +208,7 @@ TEST(DistributedBatchSamplerTest, EachExampleCountsOnceInEachPass) {
           const Sample& sample = batch.samples[i];
           ASSERT_LT(sample.example, options.num_examples);
           if (i < batch.num_counted) {
-            ++times[{sample.pass, sample.example}];
+            ++times[{sample.repeat, sample.example}];
             ++num_counted;
           } else {
             ++num_padding;
@@ -218,7 +217,7 @@ TEST(DistributedBatchSamplerTest, EachExampleCountsOnceInEachPass) {
       }
     }
     for (const auto& [sample, count] : times) ASSERT_EQ(count, 1);
-    const uint64_t places = options.num_examples * options.num_concatenated;
+    const uint64_t places = options.num_examples * options.num_repeats;
     const bool shared = options.rule == SampleRule::kShared;
     const uint64_t all = shared ? places : places * options.size;
     switch (options.tail) {
@@ -254,7 +253,7 @@ TEST(DistributedBatchSamplerTest, RanksTogetherTakeTheBatchOfOneLargeRank) {
     // larger, or there may be one more.
     ASSERT_LE(ranks[0].size(), large.size());
     const auto key = [](const Sample& s) {
-      return std::pair(s.pass, s.example);
+      return std::pair(s.repeat, s.example);
     };
     const auto sorted = [&](std::vector<Sample> samples) {
       std::sort(
@@ -358,8 +357,7 @@ TEST(DistributedBatchSamplerTest, WhatIsOutOfRangeIsRefusedByName) {
   refused([](SamplerOptions* o) { o->batch_size = 0; }, "batch_size is 0");
   refused([](SamplerOptions* o) { o->size = 0; }, "size is 0");
   refused([](SamplerOptions* o) { o->rank = 2; }, "rank is 2");
-  refused([](SamplerOptions* o) { o->num_concatenated = 0; },
-          "num_concatenated is 0");
+  refused([](SamplerOptions* o) { o->num_repeats = 0; }, "num_repeats is 0");
   EXPECT_TRUE(DistributedBatchSampler::Create(good).ok());
 }
 

@@ -34,7 +34,7 @@ TEST(ExampleOrderTest, EveryExampleStandsThereAsOftenAsItIsConcatenated) {
           SCOPED_TRACE(testing::Message() << static_cast<int>(rule) << " "
                                           << window << " " << size);
           OrderOptions options = Options(rule, window);
-          options.num_concatenated = copies;
+          options.num_repeats = copies;
           const ExampleOrder order(size, options);
           std::vector<uint64_t> examples = All(order);
           std::sort(examples.begin(), examples.end());

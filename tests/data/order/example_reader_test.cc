@@ -118,7 +118,7 @@ class BatchReaderTest : public ::testing::Test {
   BadLines bad_lines_;
 };
 
-TEST_F(BatchReaderTest, ShortBatchComesOnlyAtTheEndOfThePass) {
+TEST_F(BatchReaderTest, ShortBatchComesOnlyAtTheEndOfThePhase) {
   const std::string a = WriteNumbers("a", {0, 1, 2});
   const std::string empty = folder_.Write("empty", "");
   const std::string b = WriteNumbers("b", {3, 4, 5, 6});
@@ -156,11 +156,11 @@ TEST_F(BatchReaderTest, MalformedLinesAreSkippedCountedAndKeepTheirOrdinal) {
   EXPECT_THAT(bad_lines_.first(), HasSubstr(file + ":2: 1 fields"));
 }
 
-TEST_F(BatchReaderTest, OneMalformedLineTooManyEndsThePassNamingTheFirst) {
+TEST_F(BatchReaderTest, OneMalformedLineTooManyEndsThePhaseNamingTheFirst) {
   options_.bad_lines_max = 2;
   const std::string good = WriteNumbers("good", {0, -1, 2, -1, 4});
   EXPECT_THAT(ReadFiles({good}, 10), ElementsAre("0 2 4 | 0:0-5"));
-  bad_lines_.StartPass();
+  bad_lines_.StartPhase();
   const std::string bad = WriteNumbers("bad", {-1, 1, -1, -1, 4});
   const auto batches = ReadFiles({bad}, 1);
   ASSERT_EQ(batches.size(), 2u);
@@ -176,7 +176,7 @@ TEST_F(BatchReaderTest, BlankLinesAreMalformed) {
   EXPECT_EQ(bad_lines_.count(), 2);
 }
 
-TEST_F(BatchReaderTest, BinaryFileEndsThePassAtOnce) {
+TEST_F(BatchReaderTest, BinaryFileEndsThePhaseAtOnce) {
   std::string bytes(1 << 20, '\0');
   RandomSequence random(5);
   for (char& c : bytes) c = static_cast<char>(random());

@@ -175,8 +175,8 @@ TEST_F(MemoryDatasetTest, GivesWhatTheFilesGiveAlsoCompressedOnes) {
   const auto order = Order(ShuffleRule::kGlobal, 500);
   const auto dataset = Dataset(1 << 30);
   const std::vector<PositionRun> runs = {{0, 5000}, {7000, 20'000}};
-  const auto pass = dataset->Take(ShareOf(order, runs, 0));
-  ASSERT_TRUE(pass.ok()) << pass.status();
+  const auto loaded = dataset->Take(ShareOf(order, runs, 0));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_GE(dataset->bytes(), 18'000u * (26 * 8 + 13 * 4 + 4) * 9 / 10);
   EXPECT_LE(dataset->bytes(), 18'000u * (26 * 8 + 13 * 4 + 4 + 30));
   // The files are not needed any more.
@@ -189,9 +189,10 @@ TEST_F(MemoryDatasetTest, GivesWhatTheFilesGiveAlsoCompressedOnes) {
     }
   }
   SharedList work(items);
-  OrderedReader reader(std::make_unique<MemoryPositions>(
-                           options_, files_, index_.get(), *pass, &bad_lines_),
-                       &work);
+  OrderedReader reader(
+      std::make_unique<MemoryPositions>(options_, files_, index_.get(), *loaded,
+                                        &bad_lines_),
+      &work);
   ExpectRead(reader, *order, 128);
   int malformed = 0;
   OrderCursor cursor(order.get());
@@ -238,16 +239,16 @@ TEST_F(MemoryDatasetTest, AnotherShuffleOfAPreloadKeepsTheExamples) {
   dataset->Preload(ShareOf(shuffled, all, 0, ShuffleRule::kGlobal));
   ASSERT_TRUE(dataset->WaitPreload().ok());
   EXPECT_EQ(dataset->bytes(), bytes);
-  const auto pass =
+  const auto loaded =
       dataset->Take(ShareOf(shuffled, all, 0, ShuffleRule::kGlobal));
-  ASSERT_TRUE(pass.ok()) << pass.status();
-  EXPECT_EQ((*pass)->order, shuffled);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->order, shuffled);
   // Without a Preload in between, too.
   dataset->Preload(ShareOf(shuffled, all, 1, ShuffleRule::kGlobal));
   const auto next = dataset->Take(ShareOf(plain, all, 1));
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ((*next)->order, plain);
-  EXPECT_EQ((*next)->memory, (*pass)->memory);
+  EXPECT_EQ((*next)->memory, (*loaded)->memory);
 }
 
 TEST_F(MemoryDatasetTest, AFailedPreloadIsOverWithTheNextTake) {
@@ -282,7 +283,7 @@ TEST_F(MemoryDatasetTest, AFailedPreloadIsOverWithTheNextTake) {
   EXPECT_TRUE(dataset->Take(ShareOf(order, other_half, 3)).ok());
 }
 
-TEST_F(MemoryDatasetTest, ADroppedPreloadTellsItsPassAndLeavesNothing) {
+TEST_F(MemoryDatasetTest, ADroppedPreloadTellsItsEpochAndLeavesNothing) {
   WriteFiles({20'000}, /*compressed=*/false);
   const auto dataset = Dataset(1 << 30, 1);
   const auto order = Order(ShuffleRule::kNone, 1);
@@ -294,9 +295,9 @@ TEST_F(MemoryDatasetTest, ADroppedPreloadTellsItsPassAndLeavesNothing) {
   // What was broken off is no failure of what comes after it.
   EXPECT_TRUE(dataset->WaitPreload().ok());
   dataset->Preload(ShareOf(order, {{10'000, 20'000}}, 3));
-  const auto pass = dataset->Take(ShareOf(order, {{10'000, 20'000}}, 3));
-  ASSERT_TRUE(pass.ok()) << pass.status();
-  EXPECT_EQ((*pass)->indices.size(), 10'000u);
+  const auto loaded = dataset->Take(ShareOf(order, {{10'000, 20'000}}, 3));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->indices.size(), 10'000u);
   // The examples of a preload that serve no more make room for the next.
   dataset->Preload(ShareOf(order, {{0, 5'000}}, 4));
   ASSERT_TRUE(dataset->WaitPreload().ok());

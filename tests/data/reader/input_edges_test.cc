@@ -134,7 +134,7 @@ TEST_P(InputEdgesTest, ALineWithNothingButItsLabelIsAnExample) {
   EXPECT_EQ(bad_lines_.count(), 0);
 }
 
-TEST_P(InputEdgesTest, BlankAndTornLinesAreCountedAndPassedOver) {
+TEST_P(InputEdgesTest, BlankAndTornLinesAreCountedAndSkipped) {
   const std::string line = GetParam().line(1);
   const std::string torn = line.substr(0, line.size() - 1) + "\tx";
   EXPECT_THAT(*Labels(folder_.Write(

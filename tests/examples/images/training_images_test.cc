@@ -115,7 +115,7 @@ struct Trial {
   uint64_t num_images = 0;
   uint32_t size = 1;
   uint32_t batch_size = 1;
-  uint32_t passes = 1;
+  uint32_t repeats = 1;
   v1::ImageConfig config;
   ImageSource source;
 
@@ -132,7 +132,7 @@ Trial RandomTrial(oarlock::RandomSequence* random) {
   Trial trial;
   trial.size = 1 + static_cast<uint32_t>(random->Below(7));
   trial.batch_size = 1 + static_cast<uint32_t>(random->Below(9));
-  trial.passes = 1 + static_cast<uint32_t>(random->Below(3));
+  trial.repeats = 1 + static_cast<uint32_t>(random->Below(3));
   v1::ImageConfig& config = trial.config;
   config.set_seed(static_cast<int64_t>(random->Below(1 << 30)));
   config.set_batch_size(trial.batch_size);
@@ -141,8 +141,8 @@ Trial RandomTrial(oarlock::RandomSequence* random) {
   if (config.partition() == "images") {
     config.set_sampling(pick({"without_replacement", "with_replacement"}));
   }
-  config.set_concatenate_epochs(trial.passes);
-  config.set_epochs(2 * trial.passes);
+  config.set_concatenate_epochs(trial.repeats);
+  config.set_epochs(2 * trial.repeats);
   std::vector<uint64_t> counts(1 + random->Below(6));
   for (uint64_t& count : counts) {
     count = random->Below(40);
@@ -165,18 +165,18 @@ void CheckUnion(const Trial& trial, const std::vector<Batches>& ranks) {
   const bool own = config.sampling() == "with_replacement";
   const bool by_share = config.partition() != "images";
   // Of each pass and its copies.
-  const uint64_t times = trial.passes * (own ? trial.size : 1);
+  const uint64_t times = trial.repeats * (own ? trial.size : 1);
   const uint64_t all = trial.num_images * times;
   if (config.tail() == "pad") {
     // Each image at least as often as it should, and few more often.
     ASSERT_EQ(counts.size(), trial.num_images);
     for (const auto& [image, count] : counts) ASSERT_GE(count, times);
-    ASSERT_LT(taken - all, trial.size * (by_share ? trial.passes : 1));
+    ASSERT_LT(taken - all, trial.size * (by_share ? trial.repeats : 1));
     return;
   }
   ASSERT_LE(most, times);
   const uint64_t uneven =
-      own ? 0 : (trial.size - 1) * (by_share ? trial.passes : 1);
+      own ? 0 : (trial.size - 1) * (by_share ? trial.repeats : 1);
   const uint64_t shorts =
       config.tail() == "drop_last" ? trial.size * (trial.batch_size - 1) : 0;
   ASSERT_LE(all - taken, uneven + shorts);

@@ -329,7 +329,7 @@ TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
 
 // What one rank of two, each with a strategy and a batch size of its own, is
 // told at the begin of a pass of `num_steps`.
-std::vector<absl::Status> BeginPasses(
+std::vector<absl::Status> BeginEpochs(
     const std::array<DistributedStrategy, 2>& strategies,
     const std::array<uint32_t, 2>& batch_sizes,
     const std::array<uint64_t, 2>& num_steps) {
@@ -364,7 +364,7 @@ std::vector<absl::Status> BeginPasses(
 }
 
 TEST_F(DataParallelTest, RanksThatWouldWaitInVainAreToldSoAtOnce) {
-  for (const absl::Status& status : BeginPasses({}, {4, 4}, {9, 9})) {
+  for (const absl::Status& status : BeginEpochs({}, {4, 4}, {9, 9})) {
     EXPECT_TRUE(status.ok()) << status;
   }
   std::array<DistributedStrategy, 2> buckets;
@@ -374,10 +374,10 @@ TEST_F(DataParallelTest, RanksThatWouldWaitInVainAreToldSoAtOnce) {
   std::array<DistributedStrategy, 2> accumulations;
   accumulations[1].accumulate_steps = 2;
   for (const auto& outcomes :
-       {BeginPasses(buckets, {4, 4}, {9, 9}),
-        BeginPasses(formats, {4, 4}, {9, 9}),
-        BeginPasses(accumulations, {4, 4}, {9, 9}),
-        BeginPasses({}, {4, 8}, {9, 9}), BeginPasses({}, {4, 4}, {9, 8})}) {
+       {BeginEpochs(buckets, {4, 4}, {9, 9}),
+        BeginEpochs(formats, {4, 4}, {9, 9}),
+        BeginEpochs(accumulations, {4, 4}, {9, 9}),
+        BeginEpochs({}, {4, 8}, {9, 9}), BeginEpochs({}, {4, 4}, {9, 8})}) {
     for (const absl::Status& status : outcomes) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
       EXPECT_THAT(std::string(status.message()),

@@ -101,6 +101,17 @@ TEST(JobDescriptionTest, MultiSlotLinesOfEarlierReleasesAreLikeCriteos) {
   EXPECT_EQ(schema.num_slots, 26);
 }
 
+TEST(JobDescriptionTest, ARenamedFlagIsKnownByItsOldName) {
+  v1::JobDescription description;
+  v1::JobDescription::Flag* const flag = description.add_flags();
+  flag->set_name("concatenated_passes");
+  flag->set_value("3");
+  v1::JobConfig job;
+  ASSERT_TRUE(TakeDescription(description, &job).ok());
+  EXPECT_EQ(job.repeats_per_epoch(), 3);
+  EXPECT_EQ(ValueOf(DescribeJob(job), "repeats_per_epoch"), "3");
+}
+
 TEST(JobDescriptionTest, WhatIsGivenCounts) {
   v1::JobConfig trained;
   trained.set_model("lr");

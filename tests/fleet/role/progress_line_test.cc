@@ -67,7 +67,7 @@ TEST(ProgressLineTest, RateIsThatOfTheLastSeconds) {
               HasSubstr("50,000 examples/s"));
 }
 
-TEST(ProgressLineTest, NewPassStartsItsRateAnew) {
+TEST(ProgressLineTest, NewPhaseStartsItsRateAnew) {
   ProgressLine line(2);
   line.Update(StatusAt(0), kStart);
   line.Update(StatusAt(1'000'000), kStart + absl::Seconds(10));
@@ -81,7 +81,7 @@ TEST(ProgressLineTest, NewPassStartsItsRateAnew) {
   EXPECT_THAT(text, HasSubstr("1,000 examples/s"));
 }
 
-TEST(ProgressLineTest, FinishedPassFillsTheBarAndHasNoTimeLeft) {
+TEST(ProgressLineTest, FinishedPhaseFillsTheBarAndHasNoTimeLeft) {
   ProgressLine line(1);
   line.Update(StatusAt(0), kStart);
   const std::string text =

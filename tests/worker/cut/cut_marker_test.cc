@@ -60,11 +60,11 @@ TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
     RandomSequence random(seed);
     Start(/*pushes_per_cut=*/5 + random.Below(40), seed);
     // The marker may come to its turn late on a busy machine.
-    for (int pass = 0; pass < 2 || oracle_->num_marks() < 3; ++pass) {
-      ASSERT_LT(pass, 1000) << "no marks are made";
+    for (int epoch = 0; epoch < 2 || oracle_->num_marks() < 3; ++epoch) {
+      ASSERT_LT(epoch, 1000) << "no marks are made";
       const int copies = static_cast<int>(1 + random.Below(4));
-      Pass run(marker_.get(), copies, static_cast<int>(1 + random.Below(4)),
-               static_cast<uint32_t>(1 + random.Below(5)));
+      Epoch run(marker_.get(), copies, static_cast<int>(1 + random.Below(4)),
+                static_cast<uint32_t>(1 + random.Below(5)));
       run.Run(copies + static_cast<int>(random.Below(2)), 150);
       run.End();
     }
@@ -79,7 +79,7 @@ TEST_F(CutMarkerTest, MarksWaitForPushCompletionsAndTellNothingOfThem) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     Start(/*pushes_per_cut=*/7, seed);
-    Pass pass(marker_.get(), 2, 2, 3);
+    Epoch epoch(marker_.get(), 2, 2, 3);
     std::thread completions([this] {
       for (uint64_t i = 1; i <= 150; ++i) {
         client::PushRequest push;
@@ -91,9 +91,9 @@ TEST_F(CutMarkerTest, MarksWaitForPushCompletionsAndTellNothingOfThem) {
                     }).ok());
       }
     });
-    pass.Run(3, 150);
+    epoch.Run(3, 150);
     completions.join();
-    pass.End();
+    epoch.End();
     CutNow();
     EXPECT_EQ(oracle_->num_told(), oracle_->num_seen());
     EXPECT_EQ(oracle_->num_seen(), 450u);
@@ -102,34 +102,34 @@ TEST_F(CutMarkerTest, MarksWaitForPushCompletionsAndTellNothingOfThem) {
   }
 }
 
-TEST_F(CutMarkerTest, MarksAtOnceWithoutAPass) {
+TEST_F(CutMarkerTest, MarksAtOnceWithoutAnEpoch) {
   Start(0);
   CutNow();
   EXPECT_EQ(oracle_->num_told(), 0u);
-  Pass pass(marker_.get(), 2, 2, 3);
-  pass.Run(2, 5);
-  pass.End();
+  Epoch epoch(marker_.get(), 2, 2, 3);
+  epoch.Run(2, 5);
+  epoch.End();
   CutNow();
   EXPECT_EQ(oracle_->num_told(), 10u);
 }
 
-TEST_F(CutMarkerTest, CopiesOfALaterPassBeginWithTheCut) {
+TEST_F(CutMarkerTest, CopiesOfALaterEpochBeginWithTheCut) {
   Start(0);
   CutNow();
-  Pass pass(marker_.get(), 1, 1, 1);
+  Epoch epoch(marker_.get(), 1, 1, 1);
   EXPECT_EQ(marker_->cut(), 1u);
   // Refused by the oracle if it carried less.
-  pass.Run(1, 3);
-  pass.End();
+  epoch.Run(1, 3);
+  epoch.End();
 }
 
 TEST_F(CutMarkerTest, WhatWasTrainedAfterTheLastMarkIsToldForTheNextCut) {
   Start(0);
-  Pass pass(marker_.get(), 2, 2, 3);
-  pass.Run(2, 7);
+  Epoch epoch(marker_.get(), 2, 2, 3);
+  epoch.Run(2, 7);
   CutNow();
-  pass.Run(2, 4);
-  pass.End();
+  epoch.Run(2, 4);
+  epoch.End();
   EXPECT_EQ(oracle_->num_told(), 14u);
   ASSERT_TRUE(marker_->ReportRest().ok());
   EXPECT_EQ(oracle_->num_told(), 22u);
@@ -139,33 +139,33 @@ TEST_F(CutMarkerTest, WhatWasTrainedAfterTheLastMarkIsToldForTheNextCut) {
 
 TEST_F(CutMarkerTest, ExamplesOfAMarkThatFailedAreToldWithTheNext) {
   Start(0);
-  Pass pass(marker_.get(), 1, 2, 2);
-  pass.Run(1, 5);
+  Epoch epoch(marker_.get(), 1, 2, 2);
+  epoch.Run(1, 5);
   refuse_mark_ = true;
   oracle_->OpenCut();
   servers_->Tell();
   ASSERT_TRUE(Eventually([&] { return !refuse_mark_; }));
   CutNow();
   EXPECT_EQ(oracle_->num_told(), 5u);
-  pass.End();
+  epoch.End();
 }
 
 TEST_F(CutMarkerTest, NothingIsToldAfterAPushThatFailed) {
   Start(0);
-  Pass pass(marker_.get(), 1, 2, 2);
-  pass.Run(1, 3);
+  Epoch epoch(marker_.get(), 1, 2, 2);
+  epoch.Run(1, 3);
   servers_->FailNext();
-  pass.Run(1, 1);
-  pass.End(/*failed=*/true);
+  epoch.Run(1, 1);
+  epoch.End(/*failed=*/true);
   EXPECT_TRUE(marker_->ReportRest().ok());
   EXPECT_EQ(oracle_->num_told(), 0u);
 }
 
 TEST_F(CutMarkerTest, NothingIsToldWhenDenseGradientsWereDropped) {
   Start(0);
-  Pass pass(marker_.get(), 1, 2, /*interval=*/5);
-  pass.Run(1, 3);
-  pass.End(/*failed=*/true);
+  Epoch epoch(marker_.get(), 1, 2, /*interval=*/5);
+  epoch.Run(1, 3);
+  epoch.End(/*failed=*/true);
   EXPECT_TRUE(marker_->ReportRest().ok());
   EXPECT_EQ(oracle_->num_told(), 0u);
 }

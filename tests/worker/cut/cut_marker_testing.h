@@ -181,13 +181,13 @@ inline std::vector<std::unique_ptr<DenseCopy>> MakeDenseCopies(
 }
 
 // As a pass does it: compute threads that compute one example a step.
-class Pass {
+class Epoch {
  public:
-  Pass(CutMarker* marker, int num_copies, int num_permits, uint32_t interval)
+  Epoch(CutMarker* marker, int num_copies, int num_permits, uint32_t interval)
       : marker_(marker),
         pool_(MakeDenseCopies(num_copies, interval), num_permits) {
-    marker->BeginPass(&pool_, [this](DenseCopy* copy, uint64_t cut,
-                                     client::ParameterClient::Done done) {
+    marker->BeginEpoch(&pool_, [this](DenseCopy* copy, uint64_t cut,
+                                      client::ParameterClient::Done done) {
       if (!copy->HasGradients()) return done(absl::OkStatus());
       const DenseCopy::Exchange exchange = copy->TakeExchange(kDenseTable);
       client::PushRequest push;
@@ -233,7 +233,7 @@ class Pass {
     pool_.Release(copy);
   }
 
-  void End(bool failed = false) { marker_->EndPass(failed); }
+  void End(bool failed = false) { marker_->EndEpoch(failed); }
 
  private:
   static constexpr TableId kDenseTable = TableId(3);

@@ -138,7 +138,7 @@ class Job {
   }
 
   // Every push of a pass over all files.
-  std::vector<SentPush> TrainPass() {
+  std::vector<SentPush> TrainEpoch() {
     auto trainer = Trainer::Create(config, std::make_unique<Shared>(&*model_),
                                    &client, &job);
     EXPECT_TRUE(trainer.ok()) << trainer.status();
@@ -153,7 +153,7 @@ class Job {
     DenseParameters dense(&client, plan.dense_table);
     const FakeClock clock;
     CutMarker cuts(&client, &job, CutMarker::Numbering::kByCut, clock);
-    PassContext context;
+    EpochContext context;
     context.clocks.monotonic = &clock;
     context.config = &config;
     context.model = model_.get();
@@ -235,7 +235,7 @@ class PushCompletionTest : public ::testing::Test {
 
 TEST_F(PushCompletionTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
   Job job(folder_.path(), DeepFm(), 5);
-  const std::vector<SentPush> pushes = job.TrainPass();
+  const std::vector<SentPush> pushes = job.TrainEpoch();
   ASSERT_GE(pushes.size(), kRows / kBatch);
   uint64_t with_dense = 0;
   for (uint64_t i = 0; i < pushes.size(); ++i) {
@@ -276,7 +276,7 @@ TEST_F(PushCompletionTest, CompletedPushHasTheKeysAndGradientsOfTheDeadOne) {
 
 TEST_F(PushCompletionTest, WithoutANameRowsAndDenseGradientsGoAlone) {
   Job job(folder_.path(), DeepFm(), 5);
-  job.TrainPass();
+  job.TrainEpoch();
   client::PushCompletion completion;
   completion.examples = ItemsOf({{0, 10, 180}, {1, 7, 9}});
   completion.dense_examples = ItemsOf({{1, 100, 333}});
@@ -311,7 +311,7 @@ TEST_F(PushCompletionTest, EveryExampleCountsOnce) {
           kCountingRowDim);
   SetCounting(&job.config);
   job.config.set_learning_rate(0);
-  job.TrainPass();
+  job.TrainEpoch();
   client::PushCompletion completion;
   // Four of the 170 lines are no examples, and none of the first dozen.
   completion.examples = ItemsOf({{0, 0, 170}});
@@ -332,7 +332,7 @@ TEST_F(PushCompletionTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
   Job job(folder_.path(),
           std::make_unique<CountingModel>(26, /*num_parameters=*/0),
           kCountingRowDim);
-  const std::vector<SentPush> pushes = job.TrainPass();
+  const std::vector<SentPush> pushes = job.TrainEpoch();
   ASSERT_GE(pushes.size(), kRows / kBatch);
   for (const SentPush& push : pushes) {
     EXPECT_EQ(ExamplesOf(push.request.dense_examples),
@@ -357,7 +357,7 @@ TEST_F(PushCompletionTest, JobWithoutDenseParametersNamesTheSameExamplesTwice) {
 
 TEST_F(PushCompletionTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
   Job job(folder_.path(), DeepFm(), 5);
-  const std::vector<SentPush> pushes = job.TrainPass();
+  const std::vector<SentPush> pushes = job.TrainEpoch();
   // A job that went on with another --batch_size.
   job.config.set_batch_size(kBatch / 4);
   client::PushCompletion completion;
@@ -373,7 +373,7 @@ TEST_F(PushCompletionTest, ThePushOfALargerBatchIsCompletedAsOnePush) {
 
 TEST_F(PushCompletionTest, DataThatCannotBeReadAnyMoreFailsThePushCompletion) {
   Job job(folder_.path(), DeepFm(), 5);
-  job.TrainPass();
+  job.TrainEpoch();
   client::PushCompletion completion;
   completion.examples = ItemsOf({{0, 1'000'000, 1'000'001}});
   EXPECT_EQ(job.Complete(completion).code(),

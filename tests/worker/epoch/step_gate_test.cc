@@ -167,7 +167,7 @@ TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
   constexpr uint32_t kWorkers = 3;
   constexpr uint64_t kSteps = 120;
   Start(kWorkers);
-  uint64_t pass = 0;
+  uint64_t epoch = 0;
   for (const uint64_t bound : {0, 1, 4}) {
     SCOPED_TRACE(absl::StrCat("bound ", bound));
     Lead lead(kWorkers);
@@ -179,7 +179,7 @@ TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
         StepGate gate(&job, 1, bound, workers_[w]->connections().clock());
         statuses[w] = gate.Join();
         if (statuses[w].ok()) {
-          statuses[w] = job.Barrier(absl::StrCat("pass ", pass));
+          statuses[w] = job.Barrier(absl::StrCat("epoch ", epoch));
         }
         // The last one begins when the others can get no further.
         if (statuses[w].ok() && w + 1 == kWorkers) {
@@ -200,7 +200,7 @@ TEST_F(StepGateClusterTest, NoWorkerIsFurtherAheadThanTheBound) {
       EXPECT_TRUE(status.ok()) << status;
     }
     EXPECT_EQ(lead.largest(), bound);
-    ++pass;
+    ++epoch;
   }
 }
 

@@ -69,7 +69,7 @@ class EvaluationTest : public ::testing::Test {
 TestFolder* EvaluationTest::folder_ = nullptr;
 
 // Parameters that do not move: who evaluates them, and when, is the same.
-TEST_F(EvaluationTest, APeriodicEvaluationFindsWhatThePassAfterItFinds) {
+TEST_F(EvaluationTest, APeriodicEvaluationFindsWhatTheEvaluationAfterItFinds) {
   v1::JobConfig config = Config();
   config.set_learning_rate(0);
   AddCopies(40, &config);
@@ -121,7 +121,7 @@ TEST_F(EvaluationTest, TrainingThatGetsNoBetterStopsOnAllWorkers) {
   }
 }
 
-TEST_F(EvaluationTest, APassIsStoppedWithinByAPeriodicEvaluation) {
+TEST_F(EvaluationTest, AnEpochIsStoppedWithinByAPeriodicEvaluation) {
   v1::JobConfig config = Config();
   config.set_learning_rate(0);
   AddCopies(100, &config);
@@ -224,7 +224,7 @@ v1::Evaluation EvaluationAfter(uint64_t trained_examples, double auc) {
   return evaluation;
 }
 
-TEST(ConcludeEvaluationTest, APassThatWasCutShortIsToldAgainAfterAResume) {
+TEST(ConcludeEvaluationTest, AnEpochThatWasCutShortIsToldAgainAfterAResume) {
   v1::JobConfig config;
   config.set_early_stop_metric("auc");
   config.set_early_stop_patience(3);

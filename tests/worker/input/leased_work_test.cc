@@ -177,7 +177,7 @@ TEST(LeasedWorkTest, LastPushCompletionIsToldThoughNothingElseIsLeft) {
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
 }
 
-TEST(LeasedWorkTest, PushCompletionThatFailsEndsThePassAndIsNotTold) {
+TEST(LeasedWorkTest, PushCompletionThatFailsEndsThePhaseAndIsNotTold) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
@@ -192,7 +192,7 @@ TEST(LeasedWorkTest, PushCompletionThatFailsEndsThePassAndIsNotTold) {
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
-TEST(LeasedWorkTest, PassThatPushesNothingCannotCompletePushes) {
+TEST(LeasedWorkTest, PhaseThatPushesNothingCannotCompletePushes) {
   const SkippingClock clock;
   FakeJobClient job;
   job.push_completions = {CompletionOf(8)};
@@ -200,7 +200,7 @@ TEST(LeasedWorkTest, PassThatPushesNothingCannotCompletePushes) {
   EXPECT_EQ(work.Next().status().code(), absl::StatusCode::kInternal);
 }
 
-TEST(LeasedWorkTest, FailureIsPassedOn) {
+TEST(LeasedWorkTest, FailureIsReturned) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};

@@ -55,7 +55,7 @@ class TrainingDataTest : public ::testing::Test {
 };
 TestFolder* TrainingDataTest::folder_ = nullptr;
 
-TEST_F(TrainingDataTest, EveryPassHasEveryExampleOnceHoweverItIsDivided) {
+TEST_F(TrainingDataTest, EveryEpochHasEveryExampleOnceHoweverItIsDivided) {
   for (const char* dataset : {"queue", "memory"}) {
     for (const char* shuffle : {"none", "local", "global"}) {
       for (const char* split : {"auto", "contiguous", "by_file"}) {
@@ -120,12 +120,12 @@ TEST_F(TrainingDataTest, MemoryTrainsWhatTheQueueTrains) {
 TEST_F(TrainingDataTest, SamplingRulesCountAsTheySay) {
   v1::JobConfig config = Config("sync");
   config.set_shuffle("global");
-  config.set_concatenated_passes(3);
+  config.set_repeats_per_epoch(3);
   config.set_epochs(1);
   JobOutcome outcome = RunClusterJob(config, 1, 2);
   ExpectOk(outcome);
   EXPECT_EQ(Examples(outcome, 0), 3 * kRows);
-  config.set_concatenated_passes(1);
+  config.set_repeats_per_epoch(1);
   config.set_drop_tail(true);
   outcome = RunClusterJob(config, 1, 2);
   ExpectOk(outcome);

@@ -253,7 +253,7 @@ class OnlineTrainingTest : public ::testing::Test {
 };
 
 // In rounds there is one order of steps, so the figures are the same bits.
-TEST_F(OnlineTrainingTest, TrainsWhatOnePassOverAllFilesTrains) {
+TEST_F(OnlineTrainingTest, TrainsWhatOneEpochOverAllFilesTrains) {
   v1::JobConfig config = Config("sync");
   for (const std::string& file : files_) config.add_train_files(file);
   const JobOutcome at_once = RunLocalJob(config);
@@ -262,9 +262,9 @@ TEST_F(OnlineTrainingTest, TrainsWhatOnePassOverAllFilesTrains) {
   ExpectOk(online);
   double loss_sum = 0;
   for (uint32_t i = 0; i < kFiles; ++i) {
-    const v1::PhaseProgress& pass = online.Phase("train", i).progress();
-    EXPECT_EQ(pass.examples(), kRowsOf[i]);
-    loss_sum += pass.loss_sum();
+    const v1::PhaseProgress& progress = online.Phase("train", i).progress();
+    EXPECT_EQ(progress.examples(), kRowsOf[i]);
+    loss_sum += progress.loss_sum();
   }
   EXPECT_EQ(loss_sum, at_once.Phase("train", 0).progress().loss_sum());
   EXPECT_EQ(online.summary.epochs, kFiles);

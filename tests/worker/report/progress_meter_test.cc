@@ -59,7 +59,7 @@ TEST(ProgressMeterTest, ReportsAddUpToWhatHappened) {
   ProgressMeter meter;
   Sum expected;
   Sum reported;
-  PassTotals totals;
+  PhaseTotals totals;
   for (int step = 0; step < 200; ++step) {
     std::vector<float> labels;
     std::vector<float> predictions;
@@ -147,7 +147,7 @@ TEST(ProgressMeterTest, NothingIsReportedTwice) {
   EXPECT_TRUE(meter.Take().empty());
 }
 
-TEST(ProgressMeterTest, PassesAreKeptApart) {
+TEST(ProgressMeterTest, PhasesAreKeptApart) {
   ProgressMeter meter;
   meter.AddStep(kTrain, std::vector<float>{1}, std::vector<float>{.5f}, 1);
   meter.AddBadLines(kTest, 4);
@@ -178,7 +178,7 @@ TEST(ProgressMeterTest, StalenessOfDenseParametersIsCountedByItself) {
     meter.AddDenseStaleness(kTrain, pushes);
   }
   EXPECT_EQ(meter.Staleness(kTrain), (std::vector<uint64_t>{0, 0, 0, 1}));
-  const PhaseTotals totals = meter.Totals().at("train");
+  const KindTotals totals = meter.Totals().at("train");
   EXPECT_EQ(totals.dense_staleness, (std::vector<uint64_t>{1, 0, 2}));
   EXPECT_EQ(totals.dense_staleness_sum, 5u);
   const std::vector<v1::PhaseProgress> reports = meter.Take();
@@ -224,7 +224,7 @@ TEST(ProgressMeterTest, ConcurrentStepsAndReportsLoseNothing) {
   EXPECT_EQ(sum.seconds["compute"], kThreads * kSteps);
 }
 
-TEST(ProgressMeterTest, TotalsAddUpOverPassesAndDoNotMindReports) {
+TEST(ProgressMeterTest, TotalsAddUpOverPhasesAndDoNotMindReports) {
   ProgressMeter meter;
   EXPECT_TRUE(meter.Totals().empty());
   const std::vector<float> labels = {0, 1, 0};
@@ -242,9 +242,9 @@ TEST(ProgressMeterTest, TotalsAddUpOverPassesAndDoNotMindReports) {
   // Somebody is behind.
   meter.AddStep(PhaseId{"train", 1}, labels, predictions, .25);
 
-  const std::map<std::string, PhaseTotals> totals = meter.Totals();
+  const std::map<std::string, KindTotals> totals = meter.Totals();
   ASSERT_EQ(totals.size(), 2u);
-  const PhaseTotals& train = totals.at("train");
+  const KindTotals& train = totals.at("train");
   EXPECT_EQ(train.examples, 12u);
   EXPECT_EQ(train.steps, 4u);
   EXPECT_EQ(train.bad_lines, 3u);

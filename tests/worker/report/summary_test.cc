@@ -176,7 +176,7 @@ v1::PhaseStatus* AddPhase(v1::JobStatusResponse* status,
   return added;
 }
 
-TEST(SummaryTest, LastPassesCountAndExamplesOfAllTrainingPassesAddUp) {
+TEST(SummaryTest, LastPhasesCountAndExamplesOfAllEpochsAddUp) {
   v1::JobStatusResponse status;
   AddPhase(&status, "train", 0, 100, .6);
   AddPhase(&status, "test", 0, 20, .61);
@@ -209,7 +209,7 @@ TEST(SummaryTest, StalenessQuantilesAreUpperEndsOfBuckets) {
   EXPECT_EQ(summary.staleness_p99, 7);
 }
 
-TEST(SummaryTest, JobWithoutPassesKnowsNothing) {
+TEST(SummaryTest, JobWithoutPhasesKnowsNothing) {
   const TrainingSummary summary = SummaryOf(v1::JobStatusResponse());
   EXPECT_EQ(summary.examples, 0u);
   EXPECT_TRUE(std::isnan(summary.train_auc));

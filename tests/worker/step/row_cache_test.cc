@@ -52,7 +52,7 @@ TEST(RowCacheTest, RowsBeyondTheEntriesArePulledAndNotCached) {
   EXPECT_TRUE(plan.missed_keys.empty());
 }
 
-TEST(RowCacheTest, HotRowsStayWhileColdOnesPass) {
+TEST(RowCacheTest, HotRowsStayWhileColdOnesComeAndGo) {
   RowCache cache(64, /*max_steps=*/1000);
   RowPlan plan;
   uint64_t cold = 1000;

@@ -157,7 +157,7 @@ TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
   EXPECT_EQ(push.sparse[1].shows, nullptr);
 }
 
-TEST(StepBufferTest, SeedIsThatOfTheExamplesAndThePass) {
+TEST(StepBufferTest, SeedIsThatOfTheExamplesAndTheEpoch) {
   const models::ModelSpec spec = TwoInputs();
   const FakeClock clock;
   const auto seed = [&](uint64_t job, uint32_t epoch, uint64_t begin) {

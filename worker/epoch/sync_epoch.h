@@ -1,14 +1,14 @@
 // A pass in rounds: all live workers compute on the same parameters, and their
 // gradients are applied together.
 
-#ifndef OARLOCK_WORKER_EPOCH_SYNC_PASS_H_
-#define OARLOCK_WORKER_EPOCH_SYNC_PASS_H_
+#ifndef OARLOCK_WORKER_EPOCH_SYNC_EPOCH_H_
+#define OARLOCK_WORKER_EPOCH_SYNC_EPOCH_H_
 
 #include <cstdint>
 #include <optional>
 
 #include "absl/status/status.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 
 namespace oarlock::worker {
 
@@ -21,9 +21,9 @@ namespace oarlock::worker {
 // `num_rounds`: every worker takes part in as many, with an empty push when it
 // has no data left; not given, it takes part until its data ends (then the
 // servers average over fewer workers).
-absl::Status RunSyncPass(const PassContext& context,
-                         std::optional<uint64_t> num_rounds);
+absl::Status RunSyncEpoch(const EpochContext& context,
+                          std::optional<uint64_t> num_rounds);
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_EPOCH_SYNC_PASS_H_
+#endif  // OARLOCK_WORKER_EPOCH_SYNC_EPOCH_H_

@@ -1,4 +1,4 @@
-#include "worker/epoch/sync_pass.h"
+#include "worker/epoch/sync_epoch.h"
 
 #include <algorithm>
 #include <memory>
@@ -18,9 +18,9 @@
 namespace oarlock::worker {
 namespace {
 
-class SyncPass {
+class SyncEpoch {
  public:
-  explicit SyncPass(const PassContext* context)
+  explicit SyncEpoch(const EpochContext* context)
       : context_(context), round_(std::make_shared<RoundMemory>(context)) {
     for (size_t i = 0; i < context->work.size(); ++i) {
       compute_threads_.push_back(std::make_unique<StepThread>(
@@ -119,7 +119,7 @@ class SyncPass {
     return absl::OkStatus();
   }
 
-  const PassContext* const context_;
+  const EpochContext* const context_;
   data::BadLines bad_lines_;
   std::vector<std::unique_ptr<StepThread>> compute_threads_;
   // Of the round under way, one per compute thread; null where the compute
@@ -127,7 +127,7 @@ class SyncPass {
   std::vector<std::shared_ptr<StepBuffer>> steps_;
   // What a push points to; shared with gRPC's send buffers.
   struct RoundMemory {
-    explicit RoundMemory(const PassContext* context) : rows(context) {}
+    explicit RoundMemory(const EpochContext* context) : rows(context) {}
     MergedStep rows;
     std::vector<float> parameter_gradients;  // [num_parameters]
     std::shared_ptr<client::DenseReplica> updated;
@@ -137,9 +137,9 @@ class SyncPass {
 
 }  // namespace
 
-absl::Status RunSyncPass(const PassContext& context,
-                         std::optional<uint64_t> num_rounds) {
-  return SyncPass(&context).Run(num_rounds);
+absl::Status RunSyncEpoch(const EpochContext& context,
+                          std::optional<uint64_t> num_rounds) {
+  return SyncEpoch(&context).Run(num_rounds);
 }
 
 }  // namespace oarlock::worker

@@ -1,4 +1,4 @@
-#include "worker/epoch/half_async_pass.h"
+#include "worker/epoch/half_async_epoch.h"
 
 #include <memory>
 #include <utility>
@@ -25,18 +25,18 @@ namespace {
 // What a push points to. Shared with the push under way and gRPC's send
 // buffers.
 struct PushMemory {
-  explicit PushMemory(const PassContext* context) : rows(context) {}
+  explicit PushMemory(const EpochContext* context) : rows(context) {}
   MergedStep rows;
   // Of each compute thread's step, when its rows were pulled.
   std::vector<client::TableVersions> pulled_versions;
   client::TableVersions pushed_versions;
 };
 
-class HalfAsyncPass {
+class HalfAsyncEpoch {
  public:
   // `copies` is one.
-  HalfAsyncPass(const PassContext* context,
-                std::vector<std::unique_ptr<DenseCopy>> copies)
+  HalfAsyncEpoch(const EpochContext* context,
+                 std::vector<std::unique_ptr<DenseCopy>> copies)
       : context_(context),
         copies_(std::move(copies),
                 context->config->max_unacknowledged_pushes()) {
@@ -48,7 +48,7 @@ class HalfAsyncPass {
   }
 
   absl::Status Run() {
-    context_->cuts->BeginPass(
+    context_->cuts->BeginEpoch(
         &copies_, [this](DenseCopy* copy, uint64_t cut,
                          client::ParameterClient::Done done) {
           FlushDenseCopy(
@@ -64,7 +64,7 @@ class HalfAsyncPass {
     context_->progress->AddBadLines(context_->phase, bad_lines_.count());
     // A job that is being ended still gets what was computed.
     const absl::Status failure = own_status();
-    context_->cuts->EndPass(!failure.ok() && !absl::IsCancelled(failure));
+    context_->cuts->EndEpoch(!failure.ok() && !absl::IsCancelled(failure));
     return status();
   }
 
@@ -138,8 +138,8 @@ class HalfAsyncPass {
     return push;
   }
 
-  // As a compute thread of an asynchronous pass does (pipelined_pass.cc): waits
-  // for the response only if it brings the parameters of the next step.
+  // As a compute thread of an asynchronous pass does (pipelined_epoch.cc):
+  // waits for the response only if it brings the parameters of the next step.
   void Push(DenseCopy* copy) {
     const absl::Time waiting = context_->clock().Now();
     copies_.AcquirePermit(*copy);
@@ -200,7 +200,7 @@ class HalfAsyncPass {
     return memories_.back();
   }
 
-  const PassContext* const context_;
+  const EpochContext* const context_;
   DenseCopyPool copies_;
   data::BadLines bad_lines_;
   std::vector<std::unique_ptr<StepThread>> compute_threads_;
@@ -217,13 +217,13 @@ class HalfAsyncPass {
 
 }  // namespace
 
-absl::Status RunHalfAsyncPass(const PassContext& context) {
+absl::Status RunHalfAsyncEpoch(const EpochContext& context) {
   OARLOCK_ASSIGN_OR_RETURN(
       std::vector<std::unique_ptr<DenseCopy>> copies,
       MakeDenseCopies(context, /*num_copies=*/1,
                       int64_t{context.config->batch_size()} *
                           static_cast<int64_t>(context.work.size())));
-  return HalfAsyncPass(&context, std::move(copies)).Run();
+  return HalfAsyncEpoch(&context, std::move(copies)).Run();
 }
 
 }  // namespace oarlock::worker

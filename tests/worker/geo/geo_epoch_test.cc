@@ -1,6 +1,6 @@
 // Whole jobs in geo mode.
 
-#include "worker/geo/geo_pass.h"
+#include "worker/geo/geo_epoch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ constexpr size_t kSlots = 26;
 // this far from where they began.
 constexpr float kMoved = .01f;
 
-class GeoPassTest : public ::testing::Test {
+class GeoEpochTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { folder_ = NewPlantedRows(kRows); }
   static void TearDownTestSuite() { delete folder_; }
@@ -77,9 +77,9 @@ class GeoPassTest : public ::testing::Test {
 
   static TestFolder* folder_;
 };
-TestFolder* GeoPassTest::folder_ = nullptr;
+TestFolder* GeoEpochTest::folder_ = nullptr;
 
-class GeoEquality : public GeoPassTest,
+class GeoEquality : public GeoEpochTest,
                     public ::testing::WithParamInterface<
                         std::tuple<const char*, const char*>> {
  protected:
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(ModelsAndRules, GeoEquality,
                                                            "adagrad"),
                                            std::make_tuple("deepfm", "adam")));
 
-TEST_F(GeoPassTest, StepsBetweenExchangesChangeNothingForOneWorker) {
+TEST_F(GeoEpochTest, StepsBetweenExchangesChangeNothingForOneWorker) {
   v1::JobConfig config = Config("geo");
   const JobOutcome each = RunLocalJob(config);
   // More than a group, and not a divisor of the number of steps.
@@ -129,7 +129,7 @@ TEST_F(GeoPassTest, StepsBetweenExchangesChangeNothingForOneWorker) {
   ExpectSameUpToRounding(RunLocalJob(config), each, config);
 }
 
-TEST_F(GeoPassTest, TwoThreadsOfBatch50EqualOneOfBatch100) {
+TEST_F(GeoEpochTest, TwoThreadsOfBatch50EqualOneOfBatch100) {
   v1::JobConfig config = Config("geo");
   config.set_model("ctr_dnn");
   config.set_split("interleaved");
@@ -139,7 +139,7 @@ TEST_F(GeoPassTest, TwoThreadsOfBatch50EqualOneOfBatch100) {
   ExpectSameUpToRounding(RunLocalJob(config), one, config);
 }
 
-TEST_F(GeoPassTest, StateIsKeptFromPassToPass) {
+TEST_F(GeoEpochTest, StateIsKeptFromEpochToEpoch) {
   v1::JobConfig config = Config("geo");
   config.set_epochs(2);
   v1::JobConfig sync = Config("sync");
@@ -147,7 +147,7 @@ TEST_F(GeoPassTest, StateIsKeptFromPassToPass) {
   ExpectSameUpToRounding(RunLocalJob(config), RunLocalJob(sync), config);
 }
 
-void GeoPassTest::Count(const v1::JobConfig& config, size_t num_parameters) {
+void GeoEpochTest::Count(const v1::JobConfig& config, size_t num_parameters) {
   MiniClusterOptions options;
   options.num_servers = 2;
   options.num_workers = 2;
@@ -183,7 +183,7 @@ void GeoPassTest::Count(const v1::JobConfig& config, size_t num_parameters) {
   }
 }
 
-TEST_F(GeoPassTest, EveryExampleCountsOnceInTheSumOfTwoWorkers) {
+TEST_F(GeoEpochTest, EveryExampleCountsOnceInTheSumOfTwoWorkers) {
   v1::JobConfig config = Config("geo");
   SetCounting(&config);
   config.set_batch_size(20);
@@ -198,7 +198,7 @@ TEST_F(GeoPassTest, EveryExampleCountsOnceInTheSumOfTwoWorkers) {
 }
 
 // Few rows are kept, and come back with what they had.
-TEST_F(GeoPassTest, RowsThatWereDroppedAreCountedOn) {
+TEST_F(GeoEpochTest, RowsThatWereDroppedAreCountedOn) {
   v1::JobConfig config = Config("geo");
   SetCounting(&config);
   config.set_batch_size(20);
@@ -206,7 +206,7 @@ TEST_F(GeoPassTest, RowsThatWereDroppedAreCountedOn) {
   Count(config, /*num_parameters=*/10);
 }
 
-TEST_F(GeoPassTest, EvaluationSeesWhatWasTrained) {
+TEST_F(GeoEpochTest, EvaluationSeesWhatWasTrained) {
   v1::JobConfig config = Config("geo");
   config.set_epochs(2);
   config.add_test_files(folder_->Path("part-0"));
@@ -218,7 +218,7 @@ TEST_F(GeoPassTest, EvaluationSeesWhatWasTrained) {
             outcome.Phase("train", 0).auc() + .02);
 }
 
-TEST_F(GeoPassTest, JobsWithStatisticsEndWell) {
+TEST_F(GeoEpochTest, JobsWithStatisticsEndWell) {
   v1::JobConfig config = Config("geo");
   config.set_accessor("ctr");
   config.set_geo_steps(5);
@@ -226,7 +226,7 @@ TEST_F(GeoPassTest, JobsWithStatisticsEndWell) {
   ExpectOk(outcome);
 }
 
-TEST_F(GeoPassTest, FlagsThatContradictItAreRefused) {
+TEST_F(GeoEpochTest, FlagsThatContradictItAreRefused) {
   const auto refusal = [](void (*change)(v1::JobConfig*), const char* mode) {
     v1::JobConfig config = Config(mode);
     change(&config);

@@ -1,7 +1,7 @@
 // What every pass over data works with. All of it outlives the pass.
 
-#ifndef OARLOCK_WORKER_EPOCH_PASS_CONTEXT_H_
-#define OARLOCK_WORKER_EPOCH_PASS_CONTEXT_H_
+#ifndef OARLOCK_WORKER_EPOCH_EPOCH_CONTEXT_H_
+#define OARLOCK_WORKER_EPOCH_EPOCH_CONTEXT_H_
 
 #include <functional>
 #include <memory>
@@ -29,7 +29,7 @@ namespace oarlock::worker {
 
 class GeoReplica;
 
-struct PassContext {
+struct EpochContext {
   const v1::JobConfig* config = nullptr;
   const models::Model* model = nullptr;
   client::ParameterClient* parameters = nullptr;
@@ -102,4 +102,4 @@ struct PassContext {
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_EPOCH_PASS_CONTEXT_H_
+#endif  // OARLOCK_WORKER_EPOCH_EPOCH_CONTEXT_H_

@@ -1,11 +1,11 @@
 // A pass in geo mode: a worker trains on its own copy of what it touches and
 // exchanges with the servers what has changed, every few steps.
 
-#ifndef OARLOCK_WORKER_GEO_GEO_PASS_H_
-#define OARLOCK_WORKER_GEO_GEO_PASS_H_
+#ifndef OARLOCK_WORKER_GEO_GEO_EPOCH_H_
+#define OARLOCK_WORKER_GEO_GEO_EPOCH_H_
 
 #include "absl/status/status.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 
 namespace oarlock::worker {
 
@@ -19,8 +19,8 @@ namespace oarlock::worker {
 //
 // What a failure leaves unpushed was not told to anybody: its examples are
 // trained again by others. The copy is of no use then.
-absl::Status RunGeoPass(const PassContext& context);
+absl::Status RunGeoEpoch(const EpochContext& context);
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_GEO_GEO_PASS_H_
+#endif  // OARLOCK_WORKER_GEO_GEO_EPOCH_H_

@@ -8,11 +8,11 @@
 // of a compute thread (look-ahead), and the worker's permits for pushes that
 // are not answered yet.
 
-#ifndef OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_
-#define OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_
+#ifndef OARLOCK_WORKER_EPOCH_PIPELINED_EPOCH_H_
+#define OARLOCK_WORKER_EPOCH_PIPELINED_EPOCH_H_
 
 #include "absl/status/status.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 
 namespace oarlock::worker {
 
@@ -20,11 +20,11 @@ namespace oarlock::worker {
 // `dense_interval_steps` steps of a compute thread are summed and sent with one
 // push. Returns when every push is answered; the first failure of any compute
 // thread ends all of them.
-absl::Status RunAsyncPass(const PassContext& context);
+absl::Status RunAsyncEpoch(const EpochContext& context);
 
 // Predicts all examples; changes nothing.
-absl::Status RunEvaluationPass(const PassContext& context);
+absl::Status RunEvaluation(const EpochContext& context);
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_EPOCH_PIPELINED_PASS_H_
+#endif  // OARLOCK_WORKER_EPOCH_PIPELINED_EPOCH_H_

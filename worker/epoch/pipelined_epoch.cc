@@ -1,4 +1,4 @@
-#include "worker/epoch/pipelined_pass.h"
+#include "worker/epoch/pipelined_epoch.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -24,11 +24,11 @@ namespace oarlock::worker {
 namespace {
 
 // What the compute threads of a pass share. Thread-safe.
-class PassState {
+class EpochState {
  public:
   // `copies`: what compute threads compute with, one at a time each.
-  PassState(const PassContext* context,
-            std::vector<std::unique_ptr<DenseCopy>> copies)
+  EpochState(const EpochContext* context,
+             std::vector<std::unique_ptr<DenseCopy>> copies)
       : context_(context),
         copies_(std::move(copies),
                 context->config->max_unacknowledged_pushes()) {}
@@ -51,12 +51,12 @@ class PassState {
     return status_;
   }
 
-  const PassContext& context() const { return *context_; }
+  const EpochContext& context() const { return *context_; }
   DenseCopyPool& copies() { return copies_; }
   data::BadLines* bad_lines() { return &bad_lines_; }
 
  private:
-  const PassContext* const context_;
+  const EpochContext* const context_;
   DenseCopyPool copies_;
   data::BadLines bad_lines_;
   mutable absl::Mutex mutex_;
@@ -66,20 +66,20 @@ class PassState {
 // A compute thread; its feeder is the reader thread.
 class ComputeThread {
  public:
-  ComputeThread(PassState* pass, size_t index, bool trains)
-      : pass_(pass),
-        context_(pass->context()),
+  ComputeThread(EpochState* state, size_t index, bool trains)
+      : state_(state),
+        context_(state->context()),
         index_(index),
         trains_(trains),
         // One computes, one is on its way out, and the look-ahead.
         feeder_(&context_, index, context_.config->lookahead_batches() + 2,
-                /*pull_ahead=*/true, pass->bad_lines()),
+                /*pull_ahead=*/true, state->bad_lines()),
         executor_(context_.model->NewExecutor(context_.config->batch_size())) {}
 
   void Run() {
     absl::Status status = Loop();
     if (status.ok()) status = feeder_.status();
-    if (!status.ok()) pass_->Fail(status);
+    if (!status.ok()) state_->Fail(status);
     // What is under way refers to the feeder.
     WaitForPushes();
     if (context_.gate != nullptr) context_.gate->LeaveThread(index_);
@@ -88,20 +88,20 @@ class ComputeThread {
  private:
   absl::Status Loop() {
     while (std::shared_ptr<StepBuffer> step = feeder_.Next()) {
-      OARLOCK_RETURN_IF_ERROR(pass_->status());
+      OARLOCK_RETURN_IF_ERROR(state_->status());
       const absl::Time start = context_.clock().Now();
       OARLOCK_RETURN_IF_ERROR(feeder_.WaitForPull(step.get()));
       context_.progress->AddTime(context_.phase, Stage::kPull, step->pull_time);
       context_.progress->AddTime(context_.phase, Stage::kWaitPull,
                                  context_.clock().Now() - start);
       const absl::Time turn = context_.clock().Now();
-      DenseCopy* const copy = pass_->copies().Acquire();
+      DenseCopy* const copy = state_->copies().Acquire();
       AddWait(turn);
       if (absl::Status computed = Compute(*step, copy); !computed.ok()) {
         // Whoever has it next, a compute thread or the cut marker, pushes none
         // of it.
         copy->StepFailed();
-        pass_->copies().Release(copy);
+        state_->copies().Release(copy);
         return computed;
       }
       if (trains_) {
@@ -109,7 +109,7 @@ class ComputeThread {
       } else {
         feeder_.Recycle(std::move(step));
       }
-      pass_->copies().Release(copy);
+      state_->copies().Release(copy);
     }
     return absl::OkStatus();
   }
@@ -130,7 +130,7 @@ class ComputeThread {
     }
     context_.progress->AddTime(context_.phase, Stage::kCompute,
                                context_.clock().Now() - start);
-    const PassTotals totals = context_.progress->AddStep(
+    const PhaseTotals totals = context_.progress->AddStep(
         context_.phase, step.batch.labels, output.predictions, output.loss_sum);
     LogStep(context_, totals);
     return absl::OkStatus();
@@ -142,7 +142,7 @@ class ComputeThread {
   // adagrad's steps are large.
   void Push(std::shared_ptr<StepBuffer> step, DenseCopy* copy) {
     const absl::Time waiting = context_.clock().Now();
-    pass_->copies().AcquirePermit(*copy);
+    state_->copies().AcquirePermit(*copy);
     const absl::Time start = context_.clock().Now();
     context_.progress->AddTime(context_.phase, Stage::kWaitPush,
                                start - waiting);
@@ -193,7 +193,7 @@ class ComputeThread {
     context_.progress->AddTime(context_.phase, Stage::kPush,
                                context_.clock().Now() - start);
     if (!status.ok()) {
-      pass_->Fail(status);
+      state_->Fail(status);
     } else {
       if (context_.gate != nullptr) {
         context_.gate->Finished(index_, step->step);
@@ -203,7 +203,7 @@ class ComputeThread {
           Staleness(step->inputs[0].pulled_versions, step->pushed_versions));
     }
     feeder_.Recycle(std::move(step));
-    pass_->copies().ReleasePermit();
+    state_->copies().ReleasePermit();
     absl::MutexLock lock(&mutex_);
     --pushes_under_way_;
   }
@@ -219,8 +219,8 @@ class ComputeThread {
         +[](int* under_way) { return *under_way == 0; }, &pushes_under_way_));
   }
 
-  PassState* const pass_;
-  const PassContext& context_;
+  EpochState* const state_;
+  const EpochContext& context_;
   const size_t index_;
   const bool trains_;
   BatchFeeder feeder_;
@@ -230,19 +230,19 @@ class ComputeThread {
   int pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-absl::Status RunThreads(const PassContext& context, bool trains) {
+absl::Status RunThreads(const EpochContext& context, bool trains) {
   OARLOCK_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DenseCopy>> copies,
                            MakeDenseCopies(context, context.num_dense_copies,
                                            context.config->batch_size()));
-  PassState pass(&context, std::move(copies));
+  EpochState state(&context, std::move(copies));
   if (trains) {
-    context.cuts->BeginPass(
-        &pass.copies(), [&pass](DenseCopy* copy, uint64_t cut,
-                                client::ParameterClient::Done done) {
+    context.cuts->BeginEpoch(
+        &state.copies(), [&state](DenseCopy* copy, uint64_t cut,
+                                  client::ParameterClient::Done done) {
           FlushDenseCopy(
-              pass.context(), copy, cut,
-              [&pass, done = std::move(done)](absl::Status status) mutable {
-                if (!status.ok()) pass.Fail(status);
+              state.context(), copy, cut,
+              [&state, done = std::move(done)](absl::Status status) mutable {
+                if (!status.ok()) state.Fail(status);
                 done(std::move(status));
               });
         });
@@ -250,30 +250,30 @@ absl::Status RunThreads(const PassContext& context, bool trains) {
   std::vector<std::unique_ptr<ComputeThread>> compute_threads;
   for (size_t i = 0; i < context.work.size(); ++i) {
     compute_threads.push_back(
-        std::make_unique<ComputeThread>(&pass, i, trains));
+        std::make_unique<ComputeThread>(&state, i, trains));
   }
   std::vector<std::thread> threads;
   for (std::unique_ptr<ComputeThread>& compute_thread : compute_threads) {
     threads.emplace_back([&compute_thread] { compute_thread->Run(); });
   }
   for (std::thread& thread : threads) thread.join();
-  pass.copies().WaitForAllPermits();
-  context.progress->AddBadLines(context.phase, pass.bad_lines()->count());
+  state.copies().WaitForAllPermits();
+  context.progress->AddBadLines(context.phase, state.bad_lines()->count());
   if (trains) {
     // A job that is being ended still gets what was computed.
-    const absl::Status failure = pass.own_status();
-    context.cuts->EndPass(!failure.ok() && !absl::IsCancelled(failure));
+    const absl::Status failure = state.own_status();
+    context.cuts->EndEpoch(!failure.ok() && !absl::IsCancelled(failure));
   }
-  return pass.status();
+  return state.status();
 }
 
 }  // namespace
 
-absl::Status RunAsyncPass(const PassContext& context) {
+absl::Status RunAsyncEpoch(const EpochContext& context) {
   return RunThreads(context, /*trains=*/true);
 }
 
-absl::Status RunEvaluationPass(const PassContext& context) {
+absl::Status RunEvaluation(const EpochContext& context) {
   return RunThreads(context, /*trains=*/false);
 }
 

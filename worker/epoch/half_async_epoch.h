@@ -1,11 +1,11 @@
 // A pass in which the threads of a worker meet after each step and make one
 // push, while workers do not wait for one another.
 
-#ifndef OARLOCK_WORKER_EPOCH_HALF_ASYNC_PASS_H_
-#define OARLOCK_WORKER_EPOCH_HALF_ASYNC_PASS_H_
+#ifndef OARLOCK_WORKER_EPOCH_HALF_ASYNC_EPOCH_H_
+#define OARLOCK_WORKER_EPOCH_HALF_ASYNC_EPOCH_H_
 
 #include "absl/status/status.h"
-#include "worker/epoch/pass_context.h"
+#include "worker/epoch/epoch_context.h"
 
 namespace oarlock::worker {
 
@@ -17,10 +17,10 @@ namespace oarlock::worker {
 // such steps (worker/dense/dense_copy.h).
 //
 // Returns when every push is answered; the first failure ends the pass. With
-// one compute thread every push is that of RunAsyncPass, bit for bit, if dense
+// one compute thread every push is that of RunAsyncEpoch, bit for bit, if dense
 // parameters move with every step.
-absl::Status RunHalfAsyncPass(const PassContext& context);
+absl::Status RunHalfAsyncEpoch(const EpochContext& context);
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_EPOCH_HALF_ASYNC_PASS_H_
+#endif  // OARLOCK_WORKER_EPOCH_HALF_ASYNC_EPOCH_H_

@@ -1,4 +1,4 @@
-#include "worker/geo/geo_pass.h"
+#include "worker/geo/geo_epoch.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -27,14 +27,14 @@ namespace {
 // an interval, or as many as bound the memory of a long one.
 constexpr int kMaxGroupSteps = 16;
 
-int GroupSteps(const PassContext& context) {
+int GroupSteps(const EpochContext& context) {
   return std::min(kMaxGroupSteps, context.config->geo_steps());
 }
 
 // One compute thread and what it has read.
 class GeoThread {
  public:
-  GeoThread(const PassContext* context, size_t index, float gradient_scale,
+  GeoThread(const EpochContext* context, size_t index, float gradient_scale,
             data::BadLines* bad_lines)
       : context_(context),
         gradient_scale_(gradient_scale),
@@ -87,14 +87,14 @@ class GeoThread {
     ProgressMeter& progress = *context_->progress;
     progress.AddTime(context_->phase, Stage::kCompute,
                      context_->clock().Now() - start);
-    const PassTotals totals =
+    const PhaseTotals totals =
         progress.AddStep(context_->phase, step.buffer->batch.labels,
                          output.predictions, output.loss_sum);
     LogStep(*context_, totals);
     return absl::OkStatus();
   }
 
-  const PassContext* const context_;
+  const EpochContext* const context_;
   const float gradient_scale_;
   BatchFeeder feeder_;
   const std::unique_ptr<models::ModelExecutor> executor_;
@@ -115,9 +115,9 @@ std::unique_ptr<DenseCopyPool> NewCutPool(const optim::UpdateRule& rule) {
   return std::make_unique<DenseCopyPool>(std::move(copies), /*num_permits=*/1);
 }
 
-class GeoPass {
+class GeoEpoch {
  public:
-  explicit GeoPass(const PassContext* context) : context_(context) {
+  explicit GeoEpoch(const EpochContext* context) : context_(context) {
     float scale = context->GradientScale();
     if (context->config->loss() != "sum") scale /= context->work.size();
     for (size_t i = 0; i < context->work.size(); ++i) {
@@ -133,14 +133,14 @@ class GeoPass {
         const optim::UpdateRule rule,
         optim::UpdateRule::Create(context_->dense_optimizer));
     const std::unique_ptr<DenseCopyPool> pool = NewCutPool(rule);
-    context_->cuts->BeginPass(
+    context_->cuts->BeginEpoch(
         pool.get(),
         [](DenseCopy*, uint64_t, client::ParameterClient::Done done) {
           done(absl::OkStatus());
         });
     const absl::Status status = Train(pool.get());
     // Nothing that was pushed is dropped.
-    context_->cuts->EndPass(/*failed=*/false);
+    context_->cuts->EndEpoch(/*failed=*/false);
     context_->progress->AddBadLines(context_->phase, bad_lines_.count());
     return status;
   }
@@ -274,7 +274,7 @@ class GeoPass {
     return absl::OkStatus();
   }
 
-  const PassContext* const context_;
+  const EpochContext* const context_;
   data::BadLines bad_lines_;
   std::vector<std::unique_ptr<GeoThread>> compute_threads_;
   // Of the group under way, and which of them are a compute thread's.
@@ -286,8 +286,8 @@ class GeoPass {
 
 }  // namespace
 
-absl::Status RunGeoPass(const PassContext& context) {
-  return GeoPass(&context).Run();
+absl::Status RunGeoEpoch(const EpochContext& context) {
+  return GeoEpoch(&context).Run();
 }
 
 }  // namespace oarlock::worker
