@@ -23,7 +23,7 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual absl::Time Now() const = 0;
-  // Returns when so long has passed on this clock; at once if it is not above
+  // Returns when so long has gone by on this clock; at once if it is not above
   // 0.
   virtual void Sleep(absl::Duration duration) const = 0;
   // Lets go of `mutex` until `condition` holds or the clock shows `deadline`,

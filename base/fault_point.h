@@ -57,13 +57,13 @@ class FaultPointOf {
 // name is given them.
 using FaultPointTables = absl::Span<const absl::Span<const FaultPointInfo>>;
 
-// What happens when a point is passed for the `nth` time, counted from 1.
+// What happens when a point is reached for the `nth` time, counted from 1.
 struct Fault {
   const FaultPointInfo* point = nullptr;
   uint64_t nth = 1;
   // Of a process that is started again and again: how often it was. For main.
   uint64_t restart = 0;
-  // Runs in the thread that passes. Empty: the process is killed (SIGKILL).
+  // Runs in the thread that reaches it. Empty: the process is killed (SIGKILL).
   std::function<void()> action;
 };
 

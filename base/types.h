@@ -1,5 +1,5 @@
 // Strong types for the words of Oarlock's glossary: a worker index cannot be
-// passed where a server index is wanted.
+// given where a server index is wanted.
 
 #ifndef OARLOCK_BASE_TYPES_H_
 #define OARLOCK_BASE_TYPES_H_

@@ -42,8 +42,8 @@ struct CheckpointImportOptions {
 // The new checkpoint has the tables, partitions and logical time of another
 // one, `like`. Of the imported table it has the rows that were given, as if
 // each had been pushed to just then, of all others what `like` has. It is the
-// beginning of a job, not the middle of one: it remembers no pass, no round and
-// no push of a worker.
+// beginning of a job, not the middle of one: it remembers no epoch, no round
+// and no push of a worker.
 //
 // Memory: that of the options, and a partition of `like`. Not thread-safe.
 class CheckpointImport {

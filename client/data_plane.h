@@ -71,7 +71,7 @@ class DataPlane {
   // Sends the calls, which the server does in this order, and with them those
   // that are queued for a batch, until they are answered. A failure that the
   // same call may cure is retried with backoff until the connections'
-  // retry_timeout() has passed since the first one; `attempt_timeout` bounds
+  // retry_timeout() has gone by since the first one; `attempt_timeout` bounds
   // one attempt.
   void Send(ServerIndex server, std::vector<Call> calls,
             absl::Duration attempt_timeout);

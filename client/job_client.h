@@ -73,11 +73,11 @@ class JobClient {
   virtual bool takes_cuts() const { return false; }
   // The newest cut when this worker registered: its pushes begin after it.
   virtual uint64_t first_cut() const { return 0; }
-  // Passes that were wholly trained when it registered: the job was resumed.
+  // Epochs that were wholly trained when it registered: the job was resumed.
   virtual uint32_t trained_epochs() const { return 0; }
-  // Training passes after which an incarnation before this one has met, or was
+  // Epochs after which an incarnation before this one has met, or was
   // about to, in this run of the job. 0: this is the first one, or the one
-  // before died in the first pass of the run.
+  // before died in the first epoch of the run.
   virtual uint32_t own_trained_epochs() const { return 0; }
   // `observer` is called with each heartbeat; the one before it is not called
   // any more. Null: nobody.
@@ -92,7 +92,7 @@ class JobClient {
   // Returns when all live workers have called it with this name. Aborted when
   // this worker was fenced.
   virtual absl::Status Barrier(const std::string& name) = 0;
-  // Barrier("train/EPOCH/trained"): this worker's share of the training passes
+  // Barrier("train/EPOCH/trained"): this worker's share of the epochs
   // up to `epoch` is trained, and its pushes are acknowledged. So it counts as
   // arrived also if it dies, and its successor's own_trained_epochs() are more.
   virtual absl::Status WaitForTrained(uint32_t epoch) {
@@ -167,7 +167,7 @@ class JobClient {
   virtual absl::Status Finish(const absl::Status& outcome) = 0;
 
  protected:
-  // Name of the barrier behind a training pass.
+  // Name of the barrier behind an epoch.
   static std::string AfterTraining(uint32_t epoch) {
     return absl::StrCat("train/", epoch, "/trained");
   }

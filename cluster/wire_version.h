@@ -23,7 +23,7 @@ inline uint64_t JobHash(std::string_view job_id) {
 // when it was held open for as long as it asked and not all workers have come.
 inline constexpr char kBarrierNotYet[] = "not yet";
 
-// Ending of the name of the barrier at which who trains the pass "train/N"
+// Ending of the name of the barrier at which who trains the epoch "train/N"
 // meets the others as a member of its rounds, or steps, before the first of
 // them.
 inline constexpr char kMembersBarrier[] = "/members";

@@ -62,14 +62,14 @@ class GroupState {
   // A rank comes. `connection` is used until Closed(rank, connection). Errors:
   // see RendezvousService.Join.
   absl::Status Enter(const v1::JoinHello& hello, MemberConnection* connection);
-  // What comes from a connection that is not the rank's (any more) is passed
-  // over.
+  // What comes from a connection that is not the rank's (any more) is
+  // skipped.
   void OnMessage(int rank, const MemberConnection* connection,
                  const v1::MemberMessage& message);
   // The connection of `rank` ended.
   void Closed(int rank, const MemberConnection* connection);
 
-  // Time passes: to be called kHeartbeatsPerTimeout times per
+  // Time goes by: to be called kHeartbeatsPerTimeout times per
   // `heartbeat_timeout`.
   void Tick();
 

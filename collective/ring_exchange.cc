@@ -163,7 +163,7 @@ class Ring::Exchange {
   bool Sleep(absl::Time deadline) {
     const absl::Duration left = deadline - ring_.clock_->Now();
     if (left <= absl::ZeroDuration()) return End(RingEnd::kDeadline);
-    // A negative descriptor is passed over.
+    // A negative descriptor is skipped.
     pollfd fds[] = {
         {ring_.wake_fd_, POLLIN, 0},
         {sent_ < ready_ ? ring_.next_.fd() : -1, POLLOUT, 0},

@@ -40,7 +40,7 @@ class Socket {
 // Waits until `fd` has one of `events` (poll's). Cancelled: `wake_fd` has
 // become readable; DeadlineExceeded: `clock` shows `deadline`. The kernel,
 // which has a clock of its own, is asked again when the time that is left at
-// the call has passed there.
+// the call has gone by there.
 absl::Status AwaitSocket(const Clock& clock, int fd, short events, int wake_fd,
                          absl::Time deadline);
 

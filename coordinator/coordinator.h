@@ -7,8 +7,8 @@
 // and FAILED are what it says itself. Time in which the coordinator itself did
 // not run counts on nobody's lease.
 //
-// Who has its work next. When a worker dies that had leased examples of a
-// training pass, every server is asked for its ledger of the incarnation, also
+// Who has its work next. When a worker dies that had leased examples of an
+// epoch, every server is asked for its ledger of the incarnation, also
 // one that is away and comes back; then everything that the incarnation had is
 // covered, completed by others, or leased again (dead_worker_recovery.h): each
 // example is trained exactly once. No cut is opened until that is done. What
@@ -28,8 +28,8 @@
 //
 // A new run. When all processes died the logs bring the job back, but for its
 // processes: what older incarnations of workers had is recovered as at any
-// death, and the new ones, any number of them, begin in the first pass that was
-// not known to be over (BeginRun).
+// death, and the new ones, any number of them, begin in the first epoch that
+// was not known to be over (BeginRun).
 //
 // What it is follows from the calls that it has taken and the times at which it
 // took them. With a log each is written down before it is done, so that a
@@ -130,7 +130,7 @@ class Coordinator {
   // Sync: the open cut ends with this round.
   void SetCutRound(uint64_t round);
   // Waits until all workers have marked the open cut. DeadlineExceeded, naming
-  // one that has not, when `timeout` passes on `clock`; Unavailable at a
+  // one that has not, when `timeout` ends on `clock`; Unavailable at a
   // shutdown and when the job fails; Aborted when one died that had examples:
   // another cut can be made soon.
   absl::Status AwaitMarks(const Clock& clock, absl::Duration timeout);
@@ -175,7 +175,7 @@ class Coordinator {
   // This process was asked to stop: unless it is over, the job fails.
   void Stop(const std::string& reason);
 
-  // Lets time pass: leases, graces and waits that ran out. To be called every
+  // Lets time go by: leases, graces and waits that ran out. To be called every
   // tenth of the lease or so.
   void CheckDeadlines();
 
@@ -195,7 +195,7 @@ class Coordinator {
   v1::CoordinatorState SaveLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // This much of the time counts on nobody's lease.
   void SkipTime(absl::Duration gap) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A successor that begins with an earlier pass than the one whose members
+  // A successor that begins with an earlier epoch than the one whose members
   // meet now would let them wait for ever: it waits there for their rounds, or
   // steps, and they are members already. It counts as having come.
   void ExcuseFromLaterMembers(const WorkerRecord& worker, WorkerIndex index)
@@ -232,7 +232,7 @@ class Coordinator {
   // Unavailable while pushes of a worker that died may be partly applied.
   absl::Status CheckWorkersAreRecovered() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Number of training passes that are over.
+  // Number of epochs that are over.
   uint32_t TrainedEpochs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // REQUIRES: the lock is not held.
   static void Run(Replies replies);
@@ -267,9 +267,9 @@ class Coordinator {
   // Until the next cut is opened.
   bool checkpoint_due_ ABSL_GUARDED_BY(mutex_) = false;
   bool checkpoint_woken_ ABSL_GUARDED_BY(mutex_) = false;
-  // Training passes that a checkpoint had as a whole.
+  // Epochs that a checkpoint had as a whole.
   uint32_t trained_epochs_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Training passes that were over when the open cut was opened.
+  // Epochs that were over when the open cut was opened.
   uint32_t epochs_before_cut_ ABSL_GUARDED_BY(mutex_) = 0;
   JobProgress progress_ ABSL_GUARDED_BY(mutex_);
   // What the job trains, as the newest worker that said it did.

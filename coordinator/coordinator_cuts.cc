@@ -134,7 +134,7 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
 }
 
 uint32_t Coordinator::TrainedEpochs() const {
-  // A pass is defined when the one before it is over on all workers.
+  // A phase is defined when the one before it is over on all workers.
   uint32_t trained = std::max(trained_epochs_, training_.num_trained_files());
   for (const std::string& name : work_.names()) {
     trained = std::max(trained, TrainEpoch(name).value_or(0));

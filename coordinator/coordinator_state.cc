@@ -215,7 +215,7 @@ void Coordinator::BeginRun() {
   }
   workers_ = NewWorkers(options_.num_workers);
   servers_.Forget();
-  // A worker begins with the barriers of the pass that it begins with.
+  // A worker begins with the barriers of the epoch that it begins with.
   barriers_ = Barriers();
   trained_epochs_ = TrainedEpochs();
   work_.BeginRun(

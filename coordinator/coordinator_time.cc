@@ -1,4 +1,4 @@
-// What the coordinator does when time passes.
+// What the coordinator does when time goes by.
 
 #include <utility>
 

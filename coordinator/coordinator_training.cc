@@ -59,13 +59,13 @@ absl::Status Coordinator::NoteFile(const v1::NoteFileRequest& request) {
       Check(request.worker_index(), request.worker_generation()).status());
   const v1::TrainingFile& file = request.file();
   OARLOCK_RETURN_IF_ERROR(training_.CheckFile(file));
-  // Ranges of a stopped pass are left in the queue. One that workers split by
+  // Ranges of a stopped epoch are left in the queue. One that workers split by
   // themselves has none there.
   const std::string work = TrainWork(file.epoch());
   if (file.trained() && (!work_.IsAllDone(work) ||
                          (training_.stopped() && !work_.HadRanges(work)))) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "file '", file.file(), "' of pass ", file.epoch(),
+        "file '", file.file(), "' of epoch ", file.epoch(),
         " is not wholly trained; the rest is trained when the job goes on"));
   }
   OARLOCK_RETURN_IF_ERROR(

@@ -14,7 +14,7 @@
 
 namespace oarlock::coordinator {
 
-// What an incarnation has of one pass and did not say that it is done.
+// What an incarnation has of one epoch and did not say that it is done.
 struct LeasedExamples {
   // Without what a mark has covered. Rows and dense parameters need gradients
   // of them.

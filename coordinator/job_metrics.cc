@@ -22,26 +22,26 @@ constexpr Metric kAliveServers = {
     "Servers that are alive, the coordinator included."};
 constexpr Metric kExamples = {
     MetricKind::kCounter, "oarlock_coordinator_examples_total", "examples",
-    "phase", "Examples that all workers have reported, of all passes."};
+    "phase", "Examples that all workers have reported, of all epochs."};
 constexpr Metric kBadLines = {
     MetricKind::kCounter, "oarlock_coordinator_bad_lines_total", "lines",
     "phase", "Malformed lines that all workers have skipped."};
 constexpr Metric kEpoch = {MetricKind::kGauge, "oarlock_coordinator_epoch",
-                           "epoch", "phase", "The newest pass, from 1."};
+                           "epoch", "phase", "The newest epoch, from 1."};
 constexpr Metric kEpochExamples = {
     MetricKind::kGauge, "oarlock_coordinator_epoch_examples", "examples",
-    "phase", "Examples of the newest pass that have been reported."};
+    "phase", "Examples of the newest epoch that have been reported."};
 constexpr Metric kLogloss = {
     MetricKind::kGauge, "oarlock_coordinator_logloss", "nats", "phase",
-    "Mean loss of the newest pass so far, over all workers."};
+    "Mean loss of the newest epoch so far, over all workers."};
 constexpr Metric kAuc = {
     MetricKind::kGauge, "oarlock_coordinator_auc", "ratio", "phase",
-    "AUC of the newest pass so far, over all workers; NaN while a class is "
+    "AUC of the newest epoch so far, over all workers; NaN while a class is "
     "missing."};
 constexpr Metric kStaleness = {
     MetricKind::kGauge, "oarlock_coordinator_staleness_pushes", "pushes",
     "phase, of, quantile",
-    "Half of the steps of the newest pass (quantile .5), or all but a "
+    "Half of the steps of the newest epoch (quantile .5), or all but a "
     "hundredth "
     "(.99), were at most so stale; of rows or dense parameters. Upper end of a "
     "bucket that doubles in size."};

@@ -8,7 +8,7 @@
 
 namespace oarlock::coordinator {
 
-// Who takes part, and how far the newest pass of each phase ("train", "test")
+// Who takes part, and how far the newest phase of each kind ("train", "test")
 // is over all workers, as of their last heartbeats.
 void CollectJobMetrics(const Coordinator& coordinator,
                        MetricsSnapshot* snapshot);

@@ -186,7 +186,7 @@ void JobProgress::AddTo(const v1::PhaseProgress& progress, Phase* phase,
   if (sum->histogram == nullptr) {
     sum->histogram = std::make_unique<AucHistogram>();
     DropOldHistograms();
-    // A straggler's report of a pass that is long over may find no room.
+    // A straggler's report of a phase that is long over may find no room.
     if (sum->histogram == nullptr) return;
   }
   for (int i = 0; i < progress.buckets_size(); ++i) {

@@ -1,4 +1,4 @@
-// How far the job is: the workers' reports, added up per pass over the data.
+// How far the job is: the workers' reports, added up per phase.
 
 #ifndef OARLOCK_COORDINATOR_JOB_PROGRESS_H_
 #define OARLOCK_COORDINATOR_JOB_PROGRESS_H_
@@ -42,9 +42,9 @@ class JobProgress {
   // "train/0".
   static std::string NameOf(const v1::PhaseProgress& progress);
 
-  // The pass `name` ("train/0") has this many examples (0: not known).
+  // The phase `name` ("train/0") has this many examples (0: not known).
   void SetNumExamples(const std::string& name, uint64_t num_examples);
-  // Somebody begins to work on the pass; the first call counts.
+  // Somebody begins to work on the phase; the first call counts.
   void NoteStart(const std::string& name, absl::Time now);
 
   // InvalidArgument for a report that Add could not take as a whole.
@@ -54,13 +54,13 @@ class JobProgress {
   // The same; it is open for the worker.
   void AddOpen(WorkerIndex worker, const v1::PhaseProgress& progress,
                absl::Time now);
-  // What is open for the worker, of the pass `name` or of all, is kept.
+  // What is open for the worker, of the phase `name` or of all, is kept.
   void Keep(WorkerIndex worker, const std::string& name);
   void KeepAll(WorkerIndex worker);
   // What is open for the worker counts no more.
   void Withdraw(WorkerIndex worker);
 
-  // Whether so many examples of the pass are all of it, but for its malformed
+  // Whether so many examples of the phase are all of it, but for its malformed
   // lines. No while its number of examples is not known.
   bool IsWhole(const std::string& name, uint64_t num_examples) const;
 

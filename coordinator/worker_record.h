@@ -20,11 +20,11 @@ struct WorkerRecord {
   absl::Time lost_at;
   // Number of the last progress report that was added.
   uint64_t last_report = 0;
-  // It has leased examples of a training pass.
+  // It has leased examples of an epoch.
   bool had_examples = false;
   // It has called after it was FINISHED: it has heard the response.
   bool knows_it_is_finished = false;
-  // Training passes of which its share is trained, whichever incarnation did
+  // Epochs of which its share is trained, whichever incarnation did
   // it.
   uint32_t trained_epochs = 0;
   // Names of the last registrations, the newest last, and the response to that.

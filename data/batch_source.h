@@ -15,7 +15,7 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
   // Clears `batch` and fills it with up to `batch_size` examples (at least 1).
-  // True: the batch has an example or more. False: the pass is over and the
+  // True: the batch has an example or more. False: the phase is over and the
   // batch is empty. After an error it is the result of every later call.
   virtual absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) = 0;
 };

@@ -48,7 +48,7 @@ struct DataOptions {
   // its standard input, and examples are read, in `format`, from its standard
   // output.
   std::string pipe_command{};
-  // A pass with more malformed lines than this fails. At least 0.
+  // A phase with more malformed lines than this fails. At least 0.
   int64_t bad_lines_max = 100;
   // What cannot be read is left out, with a warning for each file: a file that
   // is gone, or the rest of one that is damaged or shorter than it was.

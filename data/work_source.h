@@ -34,7 +34,7 @@ struct WorkItem {
 class WorkSource {
  public:
   virtual ~WorkSource() = default;
-  // The next item to read; nothing when the pass is over. May wait.
+  // The next item to read; nothing when the phase is over. May wait.
   virtual absl::StatusOr<std::optional<WorkItem>> Next() = 0;
   // All examples of `item` have been handed on by the reader.
   virtual void Done(const WorkItem& item) = 0;

@@ -73,7 +73,7 @@ class Fleet {
     return static_cast<uint32_t>(role_.server_endpoints.size());
   }
 
-  // Passes over the training files that are over, of a job that goes on from a
+  // Epochs over the training files that are over, of a job that goes on from a
   // checkpoint those before it included. The worker must be initialised.
   uint32_t epoch() const { return epoch_; }
 
@@ -86,21 +86,21 @@ class Fleet {
   // model's tables. Unavailable when the first worker's --log_dir cannot be
   // written, or when another job has that of a local run.
   absl::Status InitWorker();
-  // Whether the next pass over the training files begins: the same on all
+  // Whether the next epoch over the training files begins: the same on all
   // workers. No when training was stopped, early or by a command; a
-  // program that does not ask makes empty passes then.
+  // program that does not ask has empty epochs then.
   absl::StatusOr<bool> MayBeginEpoch();
-  // One pass over the training files.
+  // One epoch over the training files.
   absl::Status TrainFromDataset();
-  // In place of passes over the training files: those of --watch_dir, until
+  // In place of epochs over the training files: those of --watch_dir, until
   // training is stopped; SIGTERM and SIGINT to this process stop it.
   absl::Status TrainOnline();
   // Predicts the test files; nothing changes.
   absl::Status InferFromDataset();
 
-  // Of --dataset memory; FailedPrecondition with another. Passes do all of it
+  // Of --dataset memory; FailedPrecondition with another. Epochs do all of it
   // by themselves; these are for programs that want to say when. They are about
-  // the next pass, and no call waits for another worker. The usual order:
+  // the next epoch, and no call waits for another worker. The usual order:
   //
   //   fleet->LoadIntoMemory();
   //   fleet->GlobalShuffle();     // or LocalShuffle, or neither
@@ -119,13 +119,13 @@ class Fleet {
   absl::Status PreloadIntoMemory();
   // Returns when reading is over; its outcome.
   absl::Status WaitPreload();
-  // Passes that begin from now on are shuffled among the examples of each
+  // Epochs that begin from now on are shuffled among the examples of each
   // worker, or among all, each in an order of its own: every worker has to say
   // the same. InvalidArgument where `shuffle` in the configuration would not be
   // legal either.
   absl::Status LocalShuffle();
   absl::Status GlobalShuffle();
-  // Until the next pass.
+  // Until the next epoch.
   absl::Status ReleaseMemory();
   // What examples take in memory; 0 with --dataset queue.
   uint64_t MemoryBytes();
@@ -144,7 +144,7 @@ class Fleet {
   Fleet(const v1::JobConfig& config, const cluster::RoleAssignment& role,
         const Clocks& clocks);
   worker::TrainingData& data();
-  // Passes `status` on; a failure ends this worker's part.
+  // Hands `status` on; a failure ends this worker's part.
   absl::Status Worked(absl::Status status);
 
   const v1::JobConfig config_;

@@ -21,7 +21,7 @@ class LogFollower {
   // that cannot be read has got nothing; one that has become shorter is new.
   void Poll();
 
-  // Passes over what the file has now.
+  // Skips what the file has now.
   void Skip();
 
  private:

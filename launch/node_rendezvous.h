@@ -54,7 +54,7 @@ class NodeRendezvous {
   // Answers a launcher. Errors: see LaunchService.Report.
   absl::StatusOr<v1::MeetingAnswer> Report(const v1::NodeReport& report);
 
-  // Time passes: to be called kHeartbeatsPerTimeout times per
+  // Time goes by: to be called kHeartbeatsPerTimeout times per
   // `heartbeat_timeout`.
   void Tick();
 

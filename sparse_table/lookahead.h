@@ -66,7 +66,7 @@ class BlockCursor {
     return block;
   }
 
-  // Passes over the rest of the group that `block`, the latest one, is of.
+  // Skips the rest of the group that `block`, the latest one, is of.
   void SkipGroup(const KeyBlock& block) {
     if (!block.ends_group) FinishGroup(groups_[group_].num_keys);
   }

@@ -392,7 +392,7 @@ absl::StatusOr<SparsePushResult> SparseTableImpl::PushWith(
   const RowUpdater updater(&rows_, &rules);
   const bool is_plain = rules.is_plain();
   const uint64_t draws = is_plain ? 0 : rules.admission().DrawsOf(push.stamps);
-  // Set when a group was passed over: what is in flight is finished first.
+  // Set when a group was skipped: what is in flight is finished first.
   bool gap = false;
   for (;;) {
     while (!cursor.Done() && (gap ? found.empty() : found.WantsMore())) {

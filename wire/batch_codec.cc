@@ -96,7 +96,7 @@ class BatchReader {
       return Malformed();
     return RunEnd(end);
   }
-  // Passes over the value of a field whose tag was read, and which only a
+  // Epochs over the value of a field whose tag was read, and which only a
   // newer peer knows. Groups, which nobody sends, are malformed.
   absl::Status SkipValue(Tag tag, size_t end) {
     switch (tag.type) {

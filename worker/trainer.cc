@@ -54,7 +54,7 @@ int ShareOfCores(const v1::JobStatusResponse& status, WorkerIndex self) {
   return std::max(1, num_cores / std::max(1, num_workers));
 }
 
-// FailedPrecondition when a job has passed over its files and trained nothing:
+// FailedPrecondition when a job has read its files and trained nothing:
 // what it leaves is no model, whatever its exit code would say.
 absl::Status CheckTrained(const v1::JobConfig& config,
                           const v1::JobStatusResponse& status) {
@@ -324,12 +324,12 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 
 absl::Status Trainer::TrainEpochOn(TrainingData& data, uint32_t epoch) {
   if (epoch < job_->trained_epochs()) {
-    spdlog::info("pass {} was trained before the job was resumed", epoch + 1);
+    spdlog::info("epoch {} was trained before the job was resumed", epoch + 1);
     return absl::OkStatus();
   }
   if (epoch < job_->own_trained_epochs()) {
     spdlog::info(
-        "this worker's share of pass {} was trained before it was "
+        "this worker's share of epoch {} was trained before it was "
         "restarted",
         epoch + 1);
     has_trained_ = true;
@@ -403,7 +403,7 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
                        : config_.epochs();
   summary.seconds = train_seconds_;
   if (job_->own_trained_epochs() > 0) {
-    // This worker has not seen all passes.
+    // This worker has not seen all epochs.
     summary.seconds = 0;
     for (const v1::PhaseStatus& phase : status.phases()) {
       if (phase.progress().phase() != "train") continue;

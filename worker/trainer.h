@@ -1,4 +1,4 @@
-// A worker's part of a job: tables, passes over the data, evaluation, summary.
+// A worker's part of a job: tables, epochs, evaluation, summary.
 
 #ifndef OARLOCK_WORKER_TRAINER_H_
 #define OARLOCK_WORKER_TRAINER_H_
@@ -62,7 +62,7 @@ class Trainer {
       const TrainerOptions& options = TrainerOptions());
   ~Trainer();
 
-  // Creates the tables, trains for config.epochs() passes and evaluates after
+  // Creates the tables, trains for config.epochs() epochs and evaluates after
   // each. In a job that was resumed, those that are left; when none is, the
   // last evaluation is made anew. Returns when all workers of the job are
   // through.
@@ -70,30 +70,30 @@ class Trainer {
 
   // The parts of Run, for programs that drive the loop themselves.
   absl::Status CreateTables();
-  // The pass to begin with, numbered from 0: the first that was not trained
+  // The epoch to begin with, numbered from 0: the first that was not trained
   // before the job was resumed. The one before it if its evaluation is missing,
   // and the last one if none is left, since an evaluation tells the outcome;
-  // TrainEpoch of such a pass does nothing. The same on all workers of a run,
+  // TrainEpoch of such an epoch does nothing. The same on all workers of a run,
   // those that take the place of others that died included: they go through the
-  // same passes, and so meet the others wherever these wait; of passes of which
+  // same epochs, and so meet the others wherever these wait; of epochs of which
   // their share is trained TrainEpoch only meets.
   absl::StatusOr<uint32_t> FirstEpoch();
-  // One pass over the training files.
+  // One epoch, a walk over the training files.
   absl::Status TrainEpoch(uint32_t epoch);
   // Predicts the test files, if there are any.
   absl::Status Evaluate(uint32_t epoch);
   // How the job stands over all workers; the same on every worker after a
-  // barrier. FailedPrecondition when passes over --train_files were made, but
+  // barrier. FailedPrecondition when epochs over --train_files were made, but
   // not one example was trained: online training and --resume may do that.
   absl::StatusOr<TrainingSummary> Summarize();
 
   TrainingData& training_data() { return *train_; }
-  // Before each pass: whether it begins, the same on all workers. No when
+  // Before each epoch: whether it begins, the same on all workers. No when
   // training was stopped, early or by a command.
   absl::StatusOr<bool> MayBeginEpoch(uint32_t epoch) {
     return job_->BeginPass(epoch);
   }
-  // In place of passes over the training files: those of --watch_dir, until
+  // In place of epochs over the training files: those of --watch_dir, until
   // training is stopped.
   absl::Status TrainOnline();
 
@@ -112,11 +112,11 @@ class Trainer {
   absl::Status CheckTestFiles() const;
   // Whether that could tell; what lines or packed files hold is known later.
   bool KnowsTestFilesEmpty() const { return test_->items().empty(); }
-  // Evaluates beside a training pass; null where nobody asked for it, or
+  // Evaluates beside an epoch; null where nobody asked for it, or
   // another worker does it.
   std::unique_ptr<PeriodicEvaluation> EvaluatePeriodically() const;
   absl::Status TrainEpochOn(TrainingData& data, uint32_t epoch);
-  // This worker's compute threads work off their part of a pass.
+  // This worker's compute threads work off their part of a phase.
   absl::Status RunPhase(TrainingData& data, const PhaseId& phase, bool trains);
 
   // Trains the context's work by the job's mode, unless that is sync.
@@ -131,14 +131,14 @@ class Trainer {
   std::unique_ptr<DenseParameters> dense_;
   ProgressMeter progress_;
   std::unique_ptr<CutMarker> cuts_;
-  // Geo mode; else null. Kept from pass to pass.
+  // Geo mode; else null. Kept from epoch to epoch.
   std::unique_ptr<GeoReplica> geo_;
   std::unique_ptr<TrainingData> train_;
   std::unique_ptr<TrainingData> test_;
   // Of the first worker, if they are wanted.
   std::unique_ptr<TrainingEvents> events_;
   double train_seconds_ = 0;
-  // A training pass of this worker's was over, whatever was in it.
+  // An epoch of this worker's was over, whatever was in it.
   bool has_trained_ = false;
   bool has_tested_ = false;
   // See EpochContext; known once the tables are created.

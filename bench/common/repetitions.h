@@ -50,8 +50,8 @@ class Repetitions {
   std::vector<std::pair<std::string, Measure>> measures_;
 };
 
-// The value of `--name VALUE` on the command line, or `otherwise`. Run passes
-// over such pairs.
+// The value of `--name VALUE` on the command line, or `otherwise`. Run skips
+// such pairs.
 std::string FlagValue(int argc, char** argv, const std::string& name,
                       const std::string& otherwise);
 

@@ -98,7 +98,7 @@ std::string FormatCheckpoint(const checkpoint::LoadedCheckpoint& checkpoint) {
   }
   absl::StrAppend(&text, FormatColumns(rows));
   if (manifest.works_size() == 0) return text;
-  rows = {{"pass", "examples", "ranges", "over"}};
+  rows = {{"phase", "examples", "ranges", "over"}};
   for (const v1::WorkCoverage& work : manifest.works()) {
     rows.push_back({work.work(), absl::StrCat(ExamplesOf(work)),
                     absl::StrCat(work.covered_size()),

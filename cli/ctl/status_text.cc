@@ -127,7 +127,7 @@ std::string FormatJobStatus(const v1::JobStatusResponse& status) {
   }
   if (status.phases_size() > 0) {
     std::vector<std::vector<std::string>> rows = {
-        {"pass", "done", "examples", "examples/s", "logloss", "AUC"}};
+        {"phase", "done", "examples", "examples/s", "logloss", "AUC"}};
     for (const v1::PhaseStatus& phase : status.phases()) {
       const auto examples = static_cast<double>(phase.progress().examples());
       rows.push_back(

@@ -161,7 +161,7 @@ Finding Cpu(const MachineFacts& facts) {
   if (std::find(features.begin(), features.end(), "avx2") == features.end()) {
     return {Verdict::kWarn, "processor", found,
             "workers compute several times slower; another machine, or a "
-            "virtual machine that passes the host's processor on"};
+            "virtual machine that shows the host's processor as it is"};
   }
   return {Verdict::kOk, "processor", found, ""};
 }

@@ -64,7 +64,7 @@ class CoordinatorLog : public CallLog {
   // naming the file, for a damaged log or one of another job's shape; errors of
   // the disk. The coordinator writes to the log once it is given it by
   // SetLog, after ResumeRun where something was replayed. `clock` is monotonic;
-  // what is passed outlives the log.
+  // what is given outlives the log.
   static absl::StatusOr<std::unique_ptr<CoordinatorLog>> Open(
       const CoordinatorLogOptions& options, storage::FileSystem* files,
       Coordinator* coordinator, const Clock& clock);

@@ -1,4 +1,4 @@
-// Names of training passes: "train/0" is the first.
+// Names of training phases: "train/0" is the first.
 
 #ifndef OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_
 #define OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_
@@ -18,7 +18,7 @@ inline std::string TrainWork(uint32_t epoch) {
   return absl::StrCat("train/", epoch);
 }
 
-// The epoch of a training pass; nothing for another name.
+// The epoch of a training phase; nothing for another name.
 inline std::optional<uint32_t> TrainEpoch(absl::string_view work) {
   uint32_t epoch = 0;
   if (!absl::ConsumePrefix(&work, "train/") ||

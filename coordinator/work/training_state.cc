@@ -63,19 +63,19 @@ bool TrainingState::Begin(uint32_t epoch) {
 absl::Status TrainingState::CheckFile(const v1::TrainingFile& file) const {
   if (file.file().empty() || file.file().size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "file of pass ", file.epoch(), " whose name has ", file.file().size(),
+        "file of epoch ", file.epoch(), " whose name has ", file.file().size(),
         " bytes; legal are 1 to ", kMaxNameBytes));
   }
   if (file.epoch() < files_.size()) {
     const v1::TrainingFile& known = files_[file.epoch()];
     if (known.file() == file.file()) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
-        "pass ", file.epoch(), " trains file '", known.file(), "', not '",
+        "epoch ", file.epoch(), " trains file '", known.file(), "', not '",
         file.file(), "'; ask which files were begun first"));
   }
   if (file.epoch() > files_.size() || num_trained_files() < files_.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "pass ", file.epoch(), " is to train file '", file.file(), "', but ",
+        "epoch ", file.epoch(), " is to train file '", file.file(), "', but ",
         files_.size(), " were begun and ", num_trained_files(),
         " are trained; the next one begins when all before it are"));
   }

@@ -1,5 +1,5 @@
-// What a job's training is up to beyond the ranges of its passes: what
-// evaluations have said, whether it was stopped, which passes were begun, and
+// What a job's training is up to beyond the ranges of its phases: what
+// evaluations have said, whether it was stopped, which epochs were begun, and
 // which files an online job trains in them.
 
 #ifndef OARLOCK_COORDINATOR_WORK_TRAINING_STATE_H_
@@ -24,7 +24,7 @@ namespace oarlock::coordinator {
 //
 // Invariants:
 // 1. A stop is never taken back within a run, and the first reason stays.
-// 2. Whether a pass begins is decided once; all who ask hear the same.
+// 2. Whether an epoch begins is decided once; all who ask hear the same.
 // 3. Files have the epochs 0, 1, 2 ...; no two have one name; one is added when
 //    all before it are trained, so at most the last one is not.
 class TrainingState {
@@ -54,18 +54,18 @@ class TrainingState {
   absl::Status CheckFile(const v1::TrainingFile& file) const;
   // REQUIRES: CheckFile(file) is OK.
   void NoteFile(const v1::TrainingFile& file);
-  // The passes before this one are wholly trained.
+  // The epochs before this one are wholly trained.
   uint32_t num_trained_files() const;
   const std::vector<v1::TrainingFile>& files() const { return files_; }
 
   void Describe(v1::JobStatusResponse* status) const;
-  // The part of a checkpoint whose cut has all of the passes before
+  // The part of a checkpoint whose cut has all of the epochs before
   // `trained_epochs`.
   void DescribeCut(uint32_t trained_epochs,
                    v1::CheckpointManifest* manifest) const;
   void Restore(const v1::CheckpointManifest& manifest);
 
-  // All workers are new: nothing is stopped, and all begin again at the passes
+  // All workers are new: nothing is stopped, and all begin again at the epochs
   // that are left.
   void BeginRun();
 
@@ -79,12 +79,12 @@ class TrainingState {
   size_t FindEvaluation(const std::string& work) const;
 
   std::deque<v1::Evaluation> evaluations_;
-  // The first ones are of runs before this one: a pass that was cut short then
-  // is evaluated again when it has been trained to its end.
+  // The first ones are of runs before this one: an epoch that was cut short
+  // then is evaluated again when it has been trained to its end.
   size_t num_former_evaluations_ = 0;
   bool stopped_ = false;
   std::string stop_reason_;
-  // Passes below this number were begun.
+  // Epochs below this number were begun.
   uint32_t begun_epochs_ = 0;
   std::vector<v1::TrainingFile> files_;
   std::set<std::string> names_;

@@ -52,12 +52,12 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
   const std::string order = Order(request.work());
   if (!order.empty() && !request.order().empty() && order != request.order()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "pass ", request.work(), " was begun with ",
+        "phase ", request.work(), " was begun with ",
         PartsMissingFrom(request.order(), order), "; with ",
         PartsMissingFrom(order, request.order()),
         " other examples stand at its places, and some would be trained twice "
         "and others not; go on as it was begun, and change that between two "
-        "passes"));
+        "epochs"));
   }
   v1::DefineWorkRequest compared = request;
   compared.clear_order();

@@ -1,4 +1,4 @@
-// The ranges of examples of each pass over the data, the partly applied
+// The ranges of examples of each phase, the partly applied
 // pushes of dead workers, and who works on which.
 
 #ifndef OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_
@@ -21,7 +21,7 @@
 
 namespace oarlock::coordinator {
 
-// What is claimed from a worker, or returned, of one pass.
+// What is claimed from a worker, or returned, of one phase.
 struct WorkShare {
   std::string work;
   std::vector<v1::WorkRange> ranges;
@@ -36,7 +36,7 @@ struct WorkShare {
 // or done likewise.
 class WorkQueue {
  public:
-  // Passes that may be defined in a job, and that may be unfinished at a time.
+  // Phases that may be defined in a job, and that may be unfinished at a time.
   static constexpr size_t kMaxWorks = 1 << 20;
   static constexpr size_t kMaxUnfinishedWorks = 64;
   static constexpr int kMaxRangesPerWork = 1 << 20;
@@ -46,18 +46,18 @@ class WorkQueue {
 
   // The same definition again is OK and changes nothing; another one under
   // the same name is AlreadyExists; FailedPrecondition with another order than
-  // the pass was begun with; ResourceExhausted beyond a limit.
+  // the phase was begun with; ResourceExhausted beyond a limit.
   absl::Status Define(const v1::DefineWorkRequest& request);
 
   // Notes what the worker has done, then leases it the next push completions
-  // and ranges, together at most as many as it wants. The pass is exhausted
+  // and ranges, together at most as many as it wants. The phase is exhausted
   // when neither is left. A call that repeats a request number gets the first
   // call's response, or is InvalidArgument when the number is kMaxLeaseCallSpan
   // or more below the worker's highest. Unavailable while the work is not
   // defined. `stopped`: no ranges, only push completions; exhausted when nobody
   // has any. The ranges that are left stay. `told_all`, unless null: whether
   // this call, and no earlier one that it repeats, told that something is done,
-  // and what it told was all that the worker had of the pass.
+  // and what it told was all that the worker had of the phase.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request, bool stopped = false,
       bool* told_all = nullptr);
@@ -84,8 +84,8 @@ class WorkQueue {
   // All of them, ascending.
   std::vector<v1::WorkRange> Covered(const std::string& work) const;
 
-  // The order that the pass was begun with, as DefineWorkRequest has it; empty:
-  // none was told.
+  // The order that the phase was begun with, as DefineWorkRequest has it;
+  // empty: none was told.
   std::string Order(const std::string& work) const;
   void SetOrder(const std::string& work, const std::string& order) {
     if (!order.empty()) orders_[work] = order;

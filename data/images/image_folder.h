@@ -29,7 +29,7 @@ struct ImageFolderOptions {
 };
 
 // `folder`/CLASS/FILE, where a file's name ends in .jpg, .jpeg or .png, in
-// whatever case; other files and names that begin with "." are passed over.
+// whatever case; other files and names that begin with "." are skipped.
 // Examples are in the order of classes and then of names. Nothing is read but
 // names; what is wrong with a file is told by Pixels.
 //

@@ -13,7 +13,7 @@
 namespace oarlock::data {
 
 // What is random about an image in training. All of it follows from the job's
-// seed, the sample's pass and its example alone, so it is the same on any
+// seed, the sample's repeat and its example alone, so it is the same on any
 // number of ranks and threads.
 struct Augmentation {
   static constexpr uint32_t kMaxPadding = 1024;

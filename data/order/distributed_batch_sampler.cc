@@ -102,7 +102,7 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
   const uint64_t places = PlacesOf(options_);
   const uint64_t begin = index * options_.batch_size;
   const uint64_t end = std::min(begin + options_.batch_size, num_samples_);
-  // Under kOwn each rank makes passes of its own.
+  // Under kOwn each rank has repeats of its own.
   const uint64_t first_repeat =
       shared ? epoch_ * options_.num_repeats
              : (epoch_ * options_.size + options_.rank) * options_.num_repeats;

@@ -40,7 +40,8 @@ enum class SampleRule {
 struct Sample {
   uint64_t example = 0;
   // Which time it is that this example is taken: different for each time, the
-  // same on any number of threads. Padding repeats the pass of what it repeats.
+  // same on any number of threads. Padding has the repeat of what it stands
+  // for.
   uint64_t repeat = 0;
 
   friend bool operator==(const Sample&, const Sample&) = default;
@@ -75,7 +76,7 @@ struct SamplerOptions {
   TailRule tail = TailRule::kPad;
   SampleRule rule = SampleRule::kShared;
   // The data set is repeated so often and shuffled as a whole: where the
-  // number of passes is known, they become one epoch, which loses less at its
+  // number of repeats is known, they become one epoch, which loses less at its
   // only tail and knows no borders. 1 to kMaxRepeats.
   uint32_t num_repeats = 1;
 };

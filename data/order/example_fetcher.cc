@@ -10,7 +10,7 @@
 namespace oarlock::data {
 namespace {
 
-// Passing over so many lines is cheaper than to seek.
+// Skipping so many lines is cheaper than to seek.
 constexpr uint64_t kNearLines = 128;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A set of examples of one pass over the data.
+// A set of examples of one phase.
 
 #ifndef OARLOCK_DATA_ORDER_EXAMPLE_INTERVALS_H_
 #define OARLOCK_DATA_ORDER_EXAMPLE_INTERVALS_H_

@@ -1,7 +1,7 @@
-// In which order a pass takes its examples.
+// In which order an epoch takes its examples.
 //
-// A pass has positions 0, 1, 2 ...; leases, splits, pushes and checkpoints
-// speak of positions alone, so a shuffled pass is divided and resumed, and
+// An epoch has positions 0, 1, 2 ...; leases, splits, pushes and checkpoints
+// speak of positions alone, so a shuffled epoch is divided and resumed, and
 // its pushes are completed, like any other. What stands at a position follows
 // from (seed, epoch) and the options: every worker computes it for itself, and
 // nobody waits for anybody.

@@ -30,7 +30,7 @@ namespace oarlock::data {
 //  1. Every line of a finished item lies in a range of some batch, malformed
 //     ones and comments too, so the ranges tell what has been read whatever was
 //     skipped.
-//  2. A batch is shorter than asked for only at the end of the pass, and where
+//  2. A batch is shorter than asked for only at the end of the phase, and where
 //     an item ends the batch (WorkItem::ends_batch).
 //  3. WorkSource::Done(item) is called by the first Next() after the one that
 //     handed out the last example of the item: whoever calls Next() again says
@@ -48,7 +48,7 @@ class BatchReader : public BatchSource {
 
   // Clears `batch` and fills it with up to `batch_size` examples (at least 1),
   // from as many items as that takes. True: the batch has an example or more.
-  // False: the pass is over and the batch is empty. An error names file and
+  // False: the phase is over and the batch is empty. An error names file and
   // line: a file that cannot be read, is not text or is shorter than the item
   // says; too many malformed lines; a pipe_command that fails; an error of
   // the work source. Later calls return the same error.

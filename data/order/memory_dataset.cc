@@ -73,7 +73,7 @@ absl::StatusOr<std::shared_ptr<const LoadedEpoch>> MemoryDataset::Take(
   const absl::Status preload = WaitPreload();
   const bool is_wanted = IsPreload(share);
   if (!preload.ok() && preload_.has_value() && !is_wanted) {
-    spdlog::warn("the preload of pass {}, which is not wanted now, failed: {}",
+    spdlog::warn("the preload of epoch {}, which is not wanted now, failed: {}",
                  preload_->epoch, std::string(preload.message()));
   }
   absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded =
@@ -233,7 +233,7 @@ absl::Status MemoryDataset::ReadSegments(size_t begin, size_t end,
           options_.bytes_max >> 20, " MiB are full with a part of ",
           memory->examples.size(), " examples",
           bytes_taken > 0 ? absl::StrCat(", ", bytes_taken >> 20,
-                                         " MiB of it the pass before")
+                                         " MiB of it the epoch before")
                           : "",
           "; raise it, take more workers, or use --dataset queue",
           bytes_taken > 0 ? " or --preload false" : ""));
@@ -266,7 +266,7 @@ absl::StatusOr<uint64_t> MemoryPositions::Prepare(uint64_t begin,
     const size_t file = index_->FileOf(example);
     OARLOCK_RETURN_IF_ERROR(
         bad_lines_->Add(files_[file], example - index_->first_example(file),
-                        "malformed; it was passed over when it was loaded",
+                        "malformed; it was skipped when it was loaded",
                         options_.bad_lines_max));
   }
   return end;

@@ -1,4 +1,4 @@
-// A worker's share of a pass, parsed, in memory.
+// A worker's share of an epoch, parsed, in memory.
 
 #ifndef OARLOCK_DATA_ORDER_MEMORY_DATASET_H_
 #define OARLOCK_DATA_ORDER_MEMORY_DATASET_H_
@@ -37,12 +37,12 @@ struct ExampleMemory {
   uint64_t bytes = 0;
 };
 
-// What one pass reads of a memory.
+// What one epoch reads of a memory.
 struct LoadedEpoch {
   std::shared_ptr<const ExampleOrder> order;
   // Positions that are loaded.
   std::shared_ptr<const PositionRuns> share;
-  // Shared with other passes over the same examples.
+  // Shared with other epochs over the same examples.
   std::shared_ptr<const ExampleMemory> memory;
   // Of each of the share's positions, in order: where in memory->examples.
   std::vector<uint32_t> indices;
@@ -54,11 +54,11 @@ class MemoryDataset {
   struct Options {
     DataOptions data;
     std::vector<std::string> files;
-    // Of the pass in use and the one that is preloaded together.
+    // Of the epoch in use and the one that is preloaded together.
     uint64_t bytes_max = 0;
     int num_threads = 1;
   };
-  // What a pass takes: positions `share` of `order`. Shares of the same epoch
+  // What an epoch takes: positions `share` of `order`. Shares of the same epoch
   // and shuffle are the same.
   struct Share {
     uint64_t epoch = 0;
@@ -78,7 +78,7 @@ class MemoryDataset {
   void Preload(Share share);
   // Returns when the preload is over; its outcome. OK when there was none.
   absl::Status WaitPreload();
-  // The pass that was preloaded, if it was `share`, else loads it now. Where
+  // The epoch that was preloaded, if it was `share`, else loads it now. Where
   // the examples are those that are in memory already, only their order is new.
   // ResourceExhausted names the limit; else an error of the reader. A preload
   // is over then, also one that has failed: its error is that of the Take that
@@ -87,7 +87,7 @@ class MemoryDataset {
   // Forgets what was preloaded, and breaks loading off. The epoch that it was
   // for; nothing when there was no preload.
   std::optional<uint64_t> DropPreload();
-  // Forgets what is loaded; passes that are being read keep theirs.
+  // Forgets what is loaded; epochs that are being read keep theirs.
   void Release();
 
   // What examples in memory take, those of a loaded preload included.
@@ -95,7 +95,7 @@ class MemoryDataset {
 
  private:
   // Where no examples in memory are those of `share`, what will not be read any
-  // more makes room for them: a preload and, unless `keeps_current`, the pass
+  // more makes room for them: a preload and, unless `keeps_current`, the epoch
   // in use.
   absl::StatusOr<std::shared_ptr<const LoadedEpoch>> Load(const Share& share,
                                                           bool keeps_current);
@@ -118,7 +118,7 @@ class MemoryDataset {
   // and bytes() does not wait.
   void SetPreloaded(absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded);
   void SetCurrent(std::shared_ptr<const LoadedEpoch> loaded);
-  // Of the pass in use and of the preload; null where there is none.
+  // Of the epoch in use and of the preload; null where there is none.
   std::shared_ptr<const ExampleMemory> CurrentMemory() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const ExampleMemory> PreloadedMemory() const
@@ -138,7 +138,7 @@ class MemoryDataset {
       ABSL_GUARDED_BY(mutex_) = std::shared_ptr<const LoadedEpoch>();
 };
 
-// Positions of a loaded pass.
+// Positions of a loaded epoch.
 class MemoryPositions : public PositionReader {
  public:
   // Malformed lines are counted in `bad_lines`, as if they were read now. What

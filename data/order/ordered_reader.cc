@@ -23,7 +23,7 @@ absl::StatusOr<uint64_t> FilePositions::Prepare(uint64_t begin, uint64_t end) {
   if (end > order_->size()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "examples ", begin, " to ", end,
-        " of the pass are to be read, but the "
+        " of the epoch are to be read, but the "
         "files have ",
         order_->size(),
         "; do all workers see the same files, and do they stay as they are?"));

@@ -1,4 +1,4 @@
-// Batches of positions of an ordered pass, read from the files when their turn
+// Batches of positions of an ordered epoch, read from the files when their turn
 // comes.
 
 #ifndef OARLOCK_DATA_ORDER_ORDERED_READER_H_

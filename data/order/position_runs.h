@@ -1,4 +1,4 @@
-// A set of positions of a pass, as runs: a worker's share of it.
+// A set of positions of an epoch, as runs: a worker's share of it.
 
 #ifndef OARLOCK_DATA_ORDER_POSITION_RUNS_H_
 #define OARLOCK_DATA_ORDER_POSITION_RUNS_H_

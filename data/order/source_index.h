@@ -1,4 +1,4 @@
-// Where the examples of line-based files lie, and how a pass over them is cut
+// Where the examples of line-based files lie, and how an epoch over them is cut
 // into work items.
 
 #ifndef OARLOCK_DATA_ORDER_SOURCE_INDEX_H_
@@ -106,10 +106,10 @@ class SharedList : public WorkSource {
 // its block (WorkItem::ends_batch), so a malformed line makes one batch
 // shorter and moves no other; only a block without any good line does. Readers
 // may run out one round before others.
-// In a pass that is resumed examples that were trained before are left out, and
-// so is a block of nothing else: the rounds that follow are those that followed
-// in the pass that was broken off, with as many readers.
-// Thread-safe. For one pass; a new one for each epoch.
+// In an epoch that is resumed examples that were trained before are left out,
+// and so is a block of nothing else: the rounds that follow are those that
+// followed in the epoch that was broken off, with as many readers. Thread-safe.
+// For one epoch: the next one needs a new one.
 class InterleavedSplit : public WorkSource {
  public:
   struct Options {
@@ -129,7 +129,7 @@ class InterleavedSplit : public WorkSource {
   absl::StatusOr<std::optional<WorkItem>> Next() override;
   void Done(const WorkItem&) override {}
 
-  // Examples of the reader's blocks in the whole pass.
+  // Examples of the reader's blocks in the whole epoch.
   uint64_t num_examples() const;
   // Blocks that Next will give, or has given, something of.
   uint64_t num_blocks() const;

@@ -1,4 +1,4 @@
-// Which positions of a pass each reader takes, decided beforehand.
+// Which positions of an epoch each reader takes, decided beforehand.
 
 #ifndef OARLOCK_DATA_ORDER_STATIC_SPLIT_H_
 #define OARLOCK_DATA_ORDER_STATIC_SPLIT_H_
@@ -50,7 +50,7 @@ std::vector<std::vector<PositionRun>> SplitPositions(
 // and each ends its batch (WorkItem::ends_batch), so a malformed line makes one
 // batch shorter and moves no other. Positions in `covered` (null: none) are
 // left out, and so is a block of nothing else. Items are of source `source`,
-// and tell no byte offsets. Thread-safe; for one pass.
+// and tell no byte offsets. Thread-safe; for one epoch.
 class RunSplit : public WorkSource {
  public:
   // `covered` outlives this.

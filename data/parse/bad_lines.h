@@ -1,4 +1,4 @@
-// Counts the malformed lines that readers skip, ends a pass that has too many,
+// Counts the malformed lines that readers skip, ends a phase that has too many,
 // and tells which files were left out.
 
 #ifndef OARLOCK_DATA_PARSE_BAD_LINES_H_
@@ -20,7 +20,7 @@ class BadLines {
  public:
   // Counts line number `line` (0-based; messages say it 1-based) of `file`.
   // The first one ever is kept and logged as a warning. InvalidArgument, with
-  // the first one's place and reason, when the pass has had more than `max`.
+  // the first one's place and reason, when the phase has had more than `max`.
   absl::Status Add(std::string_view file, uint64_t line,
                    std::string_view reason, int64_t max);
 
@@ -31,7 +31,7 @@ class BadLines {
   // again.
   void StartPhase();
 
-  // Malformed lines of this pass.
+  // Malformed lines of this phase.
   int64_t count() const;
   // "file:line: reason", empty when there was none.
   std::string first() const;

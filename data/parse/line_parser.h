@@ -18,7 +18,7 @@
 // key = id modulo sparse_feature_dim), the label ("1 0" or "1 1").
 //
 // libsvm: words between blanks: the label (0, 1 or -1, which is 0), perhaps
-// "qid:...", which is passed over, and any number of INDEX:VALUE, in any order:
+// "qid:...", which is skipped, and any number of INDEX:VALUE, in any order:
 // all keys (index modulo sparse_feature_dim) of the one slot, each weighed by
 // its value; a feature of value 0 is as if it were not there. From '#' on the
 // line is a comment; one that is nothing else is no example, and not malformed.

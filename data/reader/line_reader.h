@@ -28,7 +28,7 @@ inline constexpr size_t kBinaryProbeBytes = 8000;
 absl::Status CheckText(std::string_view head, std::string_view name);
 
 // Lines end with "\n" or "\r\n"; the last one may end with the source. A byte
-// order mark (UTF-8) in front of the first line is passed over.
+// order mark (UTF-8) in front of the first line is skipped.
 // Thread-compatible.
 class LineReader {
  public:
@@ -41,7 +41,7 @@ class LineReader {
   // source. After false there is only false.
   bool Next(std::string_view* line);
 
-  // Passes over up to `count` lines; how many there were.
+  // Skips up to `count` lines; how many there were.
   uint64_t Skip(uint64_t count);
 
   // The next line starts `offset` bytes from the source's start.

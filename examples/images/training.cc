@@ -59,7 +59,7 @@ class Training {
                                          *model_, *optimizer_));
     }
     const uint32_t stride = config_.concatenate_epochs();
-    // Servers know the begin of the last pass that is over, not its length.
+    // Servers know the begin of the last epoch that is over, not its length.
     if (!group_.can_broadcast()) epoch = (epoch + stride - 1) / stride * stride;
     if (epoch % stride != 0) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -141,7 +141,7 @@ class Training {
     return absl::OkStatus();
   }
 
-  // Passes from number `epoch` on, until the next evaluation. Without `trains`
+  // Epochs from number `epoch` on, until the next evaluation. Without `trains`
   // only that.
   absl::Status Epoch(uint32_t epoch, bool trains) {
     const absl::Time start = experiment_.clocks.monotonic->Now();

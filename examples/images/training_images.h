@@ -53,7 +53,7 @@ struct TrainingImages {
   // Of augmentation. Other workers' images are other ones under the same
   // numbers if shares are for good.
   uint64_t seed = 0;
-  // An epoch of the sampler is --concatenate_epochs passes.
+  // An epoch of the sampler is --concatenate_epochs repeats.
   oarlock::data::DistributedBatchSampler sampler;
 };
 

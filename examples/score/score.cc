@@ -28,7 +28,7 @@ using oarlock::score::Example;
 using oarlock::score::Model;
 
 constexpr size_t kBatchLines = 256;
-// In UTF-8; passed over in front of a file's first line.
+// In UTF-8; skipped in front of a file's first line.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // The program that unpacks files that begin like this one, whose first line it

@@ -128,7 +128,7 @@ class SumExchange : public GradientExchange {
                                       absl::Span<float> values) override {
     // A rank with more of them would wait for the others in vain.
     OARLOCK_RETURN_IF_ERROR(collective::CheckAllAgree(
-        *communicator_, "the pass",
+        *communicator_, "the epoch",
         absl::StrCat("number ", epoch, ", ", num_updates, " updates of ",
                      examples_per_update, " examples of each rank")));
     return 0;

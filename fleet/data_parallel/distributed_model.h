@@ -158,13 +158,13 @@ class DistributedOptimizer {
       const v1::OptimizerConfig& config);
   ~DistributedOptimizer();
 
-  // Pass number `epoch` over the examples begins, in which each worker makes
+  // Epoch number `epoch` over the examples begins, in which each worker makes
   // `num_steps` steps. Returns the first of them that is still to be made: not
-  // 0 if servers go on from a checkpoint in the middle of this pass. The
+  // 0 if servers go on from a checkpoint in the middle of this epoch. The
   // batches before it are left out. Errors are GradientExchange's.
   absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch, uint64_t num_steps);
   // After its last Step: gradients that still wait for others to accumulate are
-  // applied as they are, so that nothing of a pass is left for the next one.
+  // applied as they are, so that nothing of an epoch is left for the next one.
   absl::Status EndEpoch();
 
   // Ends the step of the model's last Backward. Every accumulate_steps-th one

@@ -26,12 +26,12 @@ class GradientExchange {
   // Sets `values` to what all workers begin with. Once, first.
   virtual absl::Status Begin(absl::Span<float> values) = 0;
 
-  // Pass number `epoch` over the examples begins, of `num_updates` EndSteps,
+  // Epoch number `epoch` over the examples begins, of `num_updates` EndSteps,
   // each of `examples_per_update` examples of each worker. Returns how many of
   // them were applied before the job went on from a checkpoint of its servers;
   // 0 where workers keep the parameters. `values` are what all workers go on
   // with. FailedPrecondition when that checkpoint is not after whole updates,
-  // InvalidArgument when the workers' passes differ.
+  // InvalidArgument when the workers' epochs differ.
   virtual absl::StatusOr<uint64_t> BeginEpoch(uint32_t epoch,
                                               uint64_t num_updates,
                                               uint64_t examples_per_update,

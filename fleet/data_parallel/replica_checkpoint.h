@@ -17,20 +17,20 @@
 namespace oarlock {
 
 // Rank 0 writes parameters, running statistics, optimizer state and that
-// `epochs` passes are done to folder/replica.ckpt, which takes the place of the
+// `epochs` epochs are done to folder/replica.ckpt, which takes the place of the
 // one before as a whole. All ranks call it and return when it is there.
-// Nothing is left of a pass then: see DistributedOptimizer::EndEpoch.
+// Nothing is left of an epoch then: see DistributedOptimizer::EndEpoch.
 // With parameter servers: they make a checkpoint, wherever they make theirs.
 absl::Status SaveReplica(const std::string& folder, uint32_t epochs,
                          WorkerGroup& group, DistributedModel& model,
                          const DistributedOptimizer& optimizer);
 
-// Rank 0 reads it and tells all others; returns the passes that are done, 0
+// Rank 0 reads it and tells all others; returns the epochs that are done, 0
 // without a checkpoint. DataLoss on every rank when it is damaged,
 // FailedPrecondition when it is of another network or update rule. A run that
 // goes on makes the steps that it would have made without a pause.
 // With parameter servers: of the checkpoint from which they went on, which may
-// lie in the middle of the next pass (DistributedOptimizer::BeginEpoch says
+// lie in the middle of the next epoch (DistributedOptimizer::BeginEpoch says
 // where). FailedPrecondition when they make none, Unimplemented for networks
 // with running statistics, which no server has.
 absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,

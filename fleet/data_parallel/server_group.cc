@@ -179,7 +179,7 @@ class RoundExchange : public GradientExchange {
   Rounds* const rounds_;
   const TableId table_;
   const Clock& clock_;
-  // The pass under way, and of all workers the places of an update; 0 and none
+  // The epoch under way, and of all workers the places of an update; 0 and none
   // before the first BeginEpoch.
   std::string work_ = "train";
   uint64_t examples_per_update_ = 0;

@@ -76,11 +76,11 @@ class WorkerGroup {
   // can be rank 0's everywhere.
   virtual bool can_broadcast() const = 0;
 
-  // Of a job with parameter servers that goes on from their checkpoint: passes
+  // Of a job with parameter servers that goes on from their checkpoint: epochs
   // that were over then. 0 where workers keep the parameters.
   virtual uint32_t trained_epochs() const { return 0; }
   // Has the servers make a checkpoint of what all workers have done; all call
-  // it, between two passes. FailedPrecondition unless makes_checkpoints().
+  // it, between two epochs. FailedPrecondition unless makes_checkpoints().
   virtual absl::Status Checkpoint() = 0;
   // Whether the job has servers that make checkpoints.
   virtual bool makes_checkpoints() const = 0;

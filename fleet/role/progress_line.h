@@ -26,7 +26,7 @@ class ProgressLine {
   std::string Update(const v1::JobStatusResponse& status, absl::Time now);
 
  private:
-  // Where the newest pass stood a moment ago.
+  // Where the newest phase stood a moment ago.
   struct Mark {
     std::string phase;
     uint64_t examples = 0;

@@ -19,7 +19,7 @@ absl::Status CheckGeoTable(const v1::TableConfig& config);
 // Thread-safe, as AsyncAggregator.
 class GeoAggregator : public AsyncAggregator {
  public:
-  // What is passed must outlive this.
+  // What is given must outlive this.
   GeoAggregator(sparse_table::SparseTable* table, ChangeLog* changes,
                 const LogicalClock* clock = nullptr)
       : AsyncAggregator(table, clock), changes_(changes) {}

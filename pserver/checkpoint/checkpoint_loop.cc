@@ -268,7 +268,7 @@ absl::Status CheckpointLoop::Publish(uint64_t cut,
 absl::Status CheckpointLoop::AwaitMarks(bool* try_again) {
   absl::Status status = coordinator_->AwaitMarks(clock_, options_.mark_timeout);
   *try_again = absl::IsAborted(status);
-  // May pass, as whoever asked for the checkpoint understands it.
+  // May go away, as whoever asked for the checkpoint understands it.
   if (*try_again) return absl::UnavailableError(status.message());
   return status;
 }

@@ -47,8 +47,9 @@ struct CheckpointLoopOptions {
   // Of a call that does not write.
   absl::Duration call_timeout = absl::Seconds(15);
   absl::Duration save_timeout = absl::Hours(1);
-  // How long a checkpoint is tried again when what passes by itself is in its
-  // way: a dead worker that is being recovered, a table that is being created.
+  // How long a checkpoint is tried again when what goes away by itself is in
+  // its way: a dead worker that is being recovered, a table that is being
+  // created.
   absl::Duration obstacle_timeout = absl::Seconds(60);
 };
 
@@ -67,7 +68,7 @@ class CheckpointLoop {
   // checkpoint fails: within half a second, for pushes are held meanwhile.
   static constexpr int kCallAttempts = 6;
 
-  // `channels`: to every server, by index, this one included. What is passed
+  // `channels`: to every server, by index, this one included. What is given
   // outlives this, and so do the clocks.
   static absl::StatusOr<std::unique_ptr<CheckpointLoop>> Create(
       const CheckpointLoopOptions& options, const cluster::PartitionMap* map,
@@ -84,9 +85,10 @@ class CheckpointLoop {
   void Start();
   // Makes a checkpoint that begins after this call and tells `done`, from this
   // thread or the loop's. Unavailable when it failed for a reason that may
-  // pass, or the loop ends first. While a partly applied push of a dead worker
-  // is completed, or a table is created, it waits, at most `obstacle_timeout`.
-  // `best`: it is the one that CheckpointDir::MarkBest keeps.
+  // go away, or the loop ends first. While a partly applied push of a dead
+  // worker is completed, or a table is created, it waits, at most
+  // `obstacle_timeout`. `best`: it is the one that CheckpointDir::MarkBest
+  // keeps.
   void Make(Done done, bool best = false);
   // The last checkpoint that is current, 0: none.
   uint64_t current() const;
@@ -117,7 +119,7 @@ class CheckpointLoop {
   void Run();
   // Tries again while that helps.
   absl::StatusOr<v1::CheckpointResponse> MakeOne(bool best);
-  // `try_again`: it failed for what passes by itself.
+  // `try_again`: it failed for what goes away by itself.
   absl::StatusOr<v1::CheckpointResponse> TryOne(bool best, bool* try_again);
   // Tells all that the open cut is over.
   void Close(uint64_t cut, bool published);

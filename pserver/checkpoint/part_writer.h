@@ -37,7 +37,7 @@ class PartWriter {
   // And when there are so many of them: a restart reads them all.
   static constexpr size_t kMaxDeltas = 64;
 
-  // What is passed outlives this. `num_threads` at least 1; `clock` is
+  // What is given outlives this. `num_threads` at least 1; `clock` is
   // monotonic.
   PartWriter(const cluster::PartitionMap* map, ServerIndex server,
              TableRegistry* registry, storage::CheckpointStore* store,

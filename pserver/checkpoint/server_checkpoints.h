@@ -36,7 +36,7 @@ class ServerCheckpoints {
   // Fills the tables, and on server 0 the coordinator (else null), as
   // `options.resume`, `options.replay_log`, `options.load` and `decision` (of
   // DecideReplayOf) say; then makes
-  // what takes part in cuts. What is passed outlives this; the coordinator must
+  // what takes part in cuts. What is given outlives this; the coordinator must
   // be called no more when this ends. FailedPrecondition when the folder has
   // a checkpoint and resume is not set; DataLoss when what is to be read is
   // missing or damaged; NotFound when there is no checkpoint to load.

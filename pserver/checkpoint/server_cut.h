@@ -63,7 +63,7 @@ class ServerCut {
   using Done = absl::AnyInvocable<void(const absl::StatusOr<Response>&)>;
 
   // Makes the live database, which keeps other processes out of it. What is
-  // passed outlives this, and so do the clocks. Errors as
+  // given outlives this, and so do the clocks. Errors as
   // CheckpointStore::Create.
   static absl::StatusOr<std::unique_ptr<ServerCut>> Create(
       const ServerCutOptions& options, const cluster::PartitionMap* map,

@@ -76,7 +76,7 @@ class ServerLog : public TableObserver {
  public:
   // Replays into `registry`, whose tables are as of gate->settled(), and
   // `ledger`, unless that is not wanted; observes the registry from then on.
-  // What is passed outlives this; `clock` is monotonic. DataLoss, naming the
+  // What is given outlives this; `clock` is monotonic. DataLoss, naming the
   // file, for a damaged log; errors of the disk.
   static absl::StatusOr<std::unique_ptr<ServerLog>> Open(
       const ServerLogOptions& options, TableRegistry* registry,

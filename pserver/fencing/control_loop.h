@@ -1,7 +1,7 @@
 // The one background thread of a server's control plane: it reports to the
 // coordinator, applies what the coordinator says about workers and the logical
 // time, tells what dead workers have pushed, and notices the end of the job. On
-// server 0 it also lets the coordinator's time pass.
+// server 0 it also lets the coordinator's time go by.
 
 #ifndef OARLOCK_PSERVER_FENCING_CONTROL_LOOP_H_
 #define OARLOCK_PSERVER_FENCING_CONTROL_LOOP_H_
@@ -64,7 +64,7 @@ class ControlLoop {
   static constexpr absl::Duration kLinger = absl::Seconds(5);
 
   // On server 0 `coordinator` is set, elsewhere `channel` leads to it. `clock`
-  // is monotonic. What is passed must outlive this.
+  // is monotonic. What is given must outlive this.
   ControlLoop(const ControlLoopOptions& options,
               const cluster::PartitionMap& map,
               coordinator::Coordinator* coordinator,
@@ -90,7 +90,7 @@ class ControlLoop {
   // Stop was called. Aborted: the job failed, and why. Anything else: the
   // coordinator is gone or refuses this server.
   absl::Status Wait();
-  // The same with a limit; false when it passed.
+  // The same with a limit; false when it is over.
   bool WaitFor(absl::Duration limit);
   // Ends the loop; a server that is not the coordinator tells it that it goes,
   // if the job is not over. Idempotent.

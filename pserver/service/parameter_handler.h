@@ -49,7 +49,7 @@ class ParameterHandler {
   // the handler returns or later, from any thread.
   using Done = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
-  // What is passed must outlive this, and `clock` the pushes that an aggregator
+  // What is given must outlive this, and `clock` the pushes that an aggregator
   // holds; `gate` may be null: there are no cuts.
   ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
                    PushLedger* ledger, cluster::PartitionMap map,

@@ -46,7 +46,7 @@ struct ParameterServiceOptions {
 // Thread-safe.
 class ParameterService {
  public:
-  // REQUIRES: the options are valid. What is passed must outlive this, and
+  // REQUIRES: the options are valid. What is given must outlive this, and
   // `clock`, which is monotonic, all calls; without `gate` there are no cuts.
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, PushLedger* ledger,

@@ -54,7 +54,7 @@ class EvictionLoop {
   using Step = std::function<absl::Status(
       const PartitionEviction& what, absl::FunctionRef<absl::Status()> evict)>;
 
-  // What is passed must outlive this.
+  // What is given must outlive this.
   EvictionLoop(TableRegistry* registry, const Clock& clock)
       : registry_(registry), clock_(clock) {}
   ~EvictionLoop();

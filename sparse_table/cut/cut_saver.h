@@ -41,7 +41,7 @@ struct CutScope {
 // of the cut. With two tiers a row may have moved, to disk and back into
 // another cell, and may be met several times, always as it was at the freeze:
 // it is saved the first time. Memory comes before the snapshot of the disk, so
-// what is there of a row that was in memory, an older copy, is passed over.
+// what is there of a row that was in memory, an older copy, is skipped.
 class CutSaver {
  public:
   CutSaver(const CutScope& scope, CutSink& sink);

@@ -93,7 +93,7 @@ void RowIndex::Erase(uint64_t mix, RowRef row) {
       --num_rows_;
       return;
     }
-    // The row was passed on from here.
+    // The row was handed on from here.
     OARLOCK_CHECK(bucket.overflow > 0);
     if (bucket.overflow < std::numeric_limits<uint16_t>::max()) {
       --bucket.overflow;

@@ -12,8 +12,8 @@
 // bytes an entry. A wrong tag match (1 in 6,500 lookups in a bucket of 10 rows)
 // costs one row header.
 //
-// A full bucket passes rows on to the next one and counts them in `overflow`;
-// a lookup goes on only past a bucket that has passed something on. `count` and
+// A full bucket hands rows on to the next one and counts them in `overflow`;
+// a lookup goes on only past a bucket that has handed something on. `count` and
 // `overflow` make erasing possible without tombstones.
 //
 // Growth doubles the buckets at a load between kMinLoad and kMaxLoad that
@@ -100,7 +100,7 @@ class RowIndex {
     uint16_t tags[kEntries];
     RowRef rows[kEntries];
     uint16_t count;
-    // Rows that would be here or earlier but were passed on; stays at its
+    // Rows that would be here or earlier but were handed on; stays at its
     // maximum once there.
     uint16_t overflow;
   };

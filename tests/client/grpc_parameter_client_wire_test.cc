@@ -337,7 +337,7 @@ TEST_F(WireTest, SilentServerIsGivenUpAfterTheRpcTimeout) {
   std::future<absl::Status> pull = std::async(std::launch::async, [&] {
     return PullRows(*client_, kRows, {Key{1}}, kDim, &rows);
   });
-  // While no time passes it tries again, whatever the attempts take.
+  // While no time goes by it tries again, whatever the attempts take.
   EXPECT_TRUE(server_.AwaitCalls(3));
   clock_.Advance(timeout);
   const absl::Status status = pull.get();

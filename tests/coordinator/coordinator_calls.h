@@ -63,7 +63,7 @@ class RandomCalls {
   void LeaseWork(const v1::CoordinatorState& state,
                  v1::LeaseWorkRequest* request);
   void MarkCut(const v1::CoordinatorState& state, v1::MarkCutRequest* request);
-  // An evaluation, a stop, a pass that begins, or an online file.
+  // An evaluation, a stop, an epoch that begins, or an online file.
   void Training(const v1::CoordinatorState& state, v1::CoordinatorCall* call);
 
   RandomSequence random_;

@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Two workers, two servers, a pass of two ranges.
+// Two workers, two servers, a phase of two ranges.
 class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
  protected:
   CoordinatorDeathsTest() {

@@ -131,7 +131,7 @@ TEST_F(CoordinatorTest, MembersOfAnEpochDoNotWaitForASuccessorInAnEarlierOne) {
   EXPECT_FALSE(members->has_value());
   Arrive("train/1/members", 1, b);
   EXPECT_TRUE(Is(members, absl::StatusCode::kOk));
-  // Behind the pass it is waited for.
+  // Behind the epoch it is waited for.
   const auto behind = Arrive("train/1/trained", 0, a);
   Arrive("train/1/trained", 1, b);
   EXPECT_FALSE(behind->has_value());
@@ -231,7 +231,7 @@ TEST_F(CoordinatorTest, WhoHasTrainedItsShareHasArrivedWhetherItLivesOrNot) {
   const auto last = Arrive("train/1/trained", 2, c, 50'000, 2);
   EXPECT_TRUE(Is(waits, absl::StatusCode::kOk));
   EXPECT_TRUE(Is(last, absl::StatusCode::kOk));
-  // One that dies in its share of the next pass begins there.
+  // One that dies in its share of the next epoch begins there.
   EXPECT_EQ(trained_epochs_of(1), 2u);
   // A process that takes the coordinator's place knows it.
   Coordinator successor(options_, clock_);

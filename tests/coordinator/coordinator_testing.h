@@ -22,7 +22,7 @@ namespace oarlock::coordinator {
 
 inline constexpr absl::Duration kLease = absl::Seconds(10);
 
-// A job with a fake clock. Server 0 reports whenever time passes.
+// A job with a fake clock. Server 0 reports whenever time goes by.
 class CoordinatorTest : public ::testing::Test {
  protected:
   explicit CoordinatorTest(uint32_t num_workers = 3, uint32_t num_servers = 1)
@@ -134,7 +134,7 @@ class CoordinatorTest : public ::testing::Test {
     for (int i = 0; i < num_ranges; ++i) request.add_ranges()->set_begin(i);
     ASSERT_TRUE(coordinator_->DefineWork(request).ok());
   }
-  // Time passes in steps, as it does where a thread checks deadlines. The
+  // Time goes by in steps, as it does where a thread checks deadlines. The
   // workers in `alive` renew their leases.
   void Pass(absl::Duration time,
             const std::vector<std::pair<uint32_t, uint64_t>>& alive = {}) {

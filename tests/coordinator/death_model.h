@@ -27,7 +27,7 @@ inline constexpr uint32_t kSources = 2;
 inline constexpr uint64_t kExamples = kSources * kSourceExamples;
 inline constexpr uint64_t kRangeExamples = 40;
 
-// The ranges of a pass over all examples. The last one of a source has no end.
+// The ranges of a phase over all examples. The last one of a source has no end.
 std::vector<v1::WorkRange> DefinedRanges();
 
 // Expects that the range says where its lines are, as its definition does.

@@ -212,7 +212,7 @@ TEST(JobProgressTest, OnlyTheNewestPhasesAreKeptAndTheSumOfOlderOnes) {
   for (const JobProgress* const known : {&progress, &successor}) {
     const Phases phases = Describe(*known);
     ASSERT_EQ(phases.size(), JobProgress::kMaxPhases);
-    // Passes 0 to 3.
+    // Phases 0 to 3.
     EXPECT_EQ(phases[0].progress().phase(), "train");
     EXPECT_EQ(phases[0].progress().epoch(), 3u);
     EXPECT_EQ(phases[0].progress().examples(), 1u + 2 + 3 + 4);

@@ -43,8 +43,8 @@ class NodeRendezvousClientTest : public testing::Test {
   }
   ~NodeRendezvousClientTest() override {
     clients_.clear();
-    // Some have not heard the last word, and time passes until it stops waiting
-    // for them.
+    // Some have not heard the last word, and time goes by until it stops
+    // waiting for them.
     InBackground([this] { server_.reset(); },
                  [this](const auto& is_over) {
                    EXPECT_TRUE(Eventually([&] {
@@ -67,7 +67,7 @@ class NodeRendezvousClientTest : public testing::Test {
     thread.join();
   }
 
-  // Lets time pass step by step until `condition`. All who report or count
+  // Lets time go by step by step until `condition`. All who report or count
   // reports have done in each step what there is to do.
   bool AdvanceUntil(const std::function<bool()>& condition,
                     absl::Duration step = kStep) {
@@ -126,7 +126,8 @@ class NodeRendezvousClientTest : public testing::Test {
                                   cluster::MakeChannelArguments()));
   }
 
-  // Calls `function` for each client in a thread of its own, while time passes.
+  // Calls `function` for each client in a thread of its own, while time goes
+  // by.
   template <typename Function>
   void OnEach(Function function) {
     std::atomic<int> num_over = 0;

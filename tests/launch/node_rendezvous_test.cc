@@ -77,7 +77,7 @@ class NodeRendezvousTest : public testing::Test {
     for (int id : {100, 1, 2, 100, 1}) Ready(id);
     for (int id : {100, 1, 2}) ASSERT_TRUE(Running(id, 0).has_round());
   }
-  // The others' reports come, and time passes, but nothing from `silent`.
+  // The others' reports come, and time goes by, but nothing from `silent`.
   void MissHeartbeatsOf(int silent, uint32_t attempt) {
     for (int tick = 0; tick <= kHeartbeatsPerTimeout; ++tick) {
       for (int id : {100, 1, 2}) {

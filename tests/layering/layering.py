@@ -175,7 +175,7 @@ def check_sources():
 
 
 def check_fault_points():
-    """Every point is passed somewhere in the folder that declares it; the
+    """Every point is reached somewhere in the folder that declares it; the
     compiler refuses those that its table lacks."""
     errors = []
     for folder in USES:
@@ -186,7 +186,7 @@ def check_fault_points():
                                        path.read_text()))
             errors += [
                 f"{header.relative_to(ROOT)} has the point {name}, which "
-                "nothing passes"
+                "nothing reaches"
                 for name in re.findall(r'\{\s*"([^"]+)",', header.read_text())
                 if name not in used]
     return errors

@@ -2,7 +2,7 @@
 """Every model on real click logs: the table of docs/models.md and its gates.
 
 Needs the public 137,139-row Criteo sample under OARLOCK_DATA_DIR/criteo, as
-quality.py does. One pass over the first 123,425 rows, local, three seeds; AUC
+quality.py does. One epoch over the first 123,425 rows, local, three seeds; AUC
 on the last 13,714. A gate is the reference score of the model's family minus
 .003, and where there is none .750 for networks and .747 for factorization
 machines. With --tail the same settings on the last tenth of the training rows,

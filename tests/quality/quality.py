@@ -81,7 +81,7 @@ def pid_of_server(log_dir, index):
 
 
 def train_with_crash(folder, flags, seed):
-    """Trains while server 1 dies once, in the middle of the pass."""
+    """Trains while server 1 dies once, in the middle of the epoch."""
     log_dir = folder / "logs"
     shutil.rmtree(log_dir, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=folder) as checkpoints:

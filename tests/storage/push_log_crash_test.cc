@@ -381,7 +381,7 @@ TEST(PushLogCrashTest, AProcessKilledAtAnyPointLeavesWhatItAcknowledged) {
       EXPECT_GE(next, acknowledged);
       EXPECT_LE(next, begun);
     }
-    EXPECT_GE(num_killed, 1) << point.name << " was never passed";
+    EXPECT_GE(num_killed, 1) << point.name << " was never reached";
   }
 }
 

@@ -1,7 +1,7 @@
 // A worker that trains a model whose parameters count (counting_model.h), for
 // jobs whose processes are killed: whatever dies, each row ends as the number
 // of times that its key stands in the data, and each dense parameter as the
-// number of examples, times the passes.
+// number of examples, times the epochs.
 //
 //   counting_trainer ENDPOINTS INDEX FILES EPOCHS STEP_MS SPEED_UP_FILE MODE
 //
@@ -153,7 +153,7 @@ int Main(int argc, char** argv) {
   }
   if (options.index == 0) {
     std::printf(
-        "%d passes over %llu examples: every row and every dense "
+        "%d epochs over %llu examples: every row and every dense "
         "parameter exact; this run trained %llu\n",
         options.epochs, static_cast<unsigned long long>(worker.num_examples()),
         static_cast<unsigned long long>(worker.num_trained()));

@@ -94,7 +94,7 @@ void CuttingRelay::Run() {
     for (const Connection& connection : connections_) {
       for (int side = 0; side < 2; ++side) {
         short events = 0;
-        // What has not been passed on yet holds up its sender.
+        // What has not been forwarded yet holds up its sender.
         if (!connection.ended[side] && connection.pending[1 - side].empty()) {
           events |= POLLIN;
         }

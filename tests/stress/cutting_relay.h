@@ -1,4 +1,4 @@
-// Passes TCP connections on to another port of this host, and now and then
+// Forwards TCP connections to another port of this host, and now and then
 // resets all of them in the middle of what they carry.
 
 #ifndef OARLOCK_TESTS_STRESS_CUTTING_RELAY_H_

@@ -22,7 +22,7 @@ struct FaultRates {
   // It is forwarded, or answered, later than those that come after it.
   double delay_request = 0;
   double delay_response = 0;
-  // It is forwarded twice at once, and one of the responses is passed on; or
+  // It is forwarded twice at once, and one of the responses is returned; or
   // once more when it has long been answered.
   double duplicate_now = 0;
   double duplicate_late = 0;
@@ -44,7 +44,7 @@ struct FaultPlan {
   absl::Duration request_delay;
   absl::Duration response_delay;
   bool twice = false;
-  // Of two responses the second is passed on.
+  // Of two responses the second is returned.
   bool second_response = false;
   bool late = false;
   // From the response to the late copy.

@@ -315,7 +315,7 @@ class CheckpointTest(harness.SystemTest):
             self.assertEqual(self.await_end(other), 1, self.report())
             self.assert_nothing_runs()
             self.assertRegex(
-                other.stderr, f"pass train/0 was begun with {words} other "
+                other.stderr, f"phase train/0 was begun with {words} other "
                 "examples stand at its places")
         self.await_success(self.train(
             "same", *self.cluster(1, 2, "ckpt"), *flags, *shuffled,

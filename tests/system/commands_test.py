@@ -21,7 +21,7 @@ class QuickstartTest(harness.SystemTest):
             "--rows", str(ROWS), TMPDIR=self.path("tmp")))
         points = re.findall(r"(?m)^ +(\d+)  (0\.\d{4})  \|=* *\|$", job.stdout)
         self.assertGreaterEqual(len(points), 2, self.report())
-        # The last one is of the whole pass.
+        # The last one is of the whole phase.
         self.assertEqual(int(points[-1][0]), ROWS * 7 // 8, self.report())
         self.assertGreater(float(points[-1][1]), 0.52, self.report())
         self.assertEqual(os.listdir(self.path("tmp")), [])

@@ -21,7 +21,7 @@ JOBS = 3
 
 # One server of two dies there, in its turn, with a log: no push is lost, none
 # counts twice. That of other points of the log, which a server with small
-# pushes does not pass, tests/storage/push_log_crash_test.cc looks at.
+# pushes does not reach, tests/storage/push_log_crash_test.cc looks at.
 WITH_A_LOG = [
     "log.append.before_write:9",
     "log.append.after_write:9",

@@ -28,7 +28,7 @@ class EvaluationTest(harness.SystemTest):
                           **variables)
 
     def test_training_goes_on_while_it_is_evaluated(self):
-        # One pass that is long enough for several evaluations.
+        # One epoch that is long enough for several evaluations.
         harness.generate_criteo(self.path("data"), LONG_EPOCH_ROWS, 1, seed=5)
         job = self.start_train(
             "--server_num", "2", "--worker_num", "2", *LR, "--learning_rate",
@@ -75,7 +75,7 @@ class EvaluationTest(harness.SystemTest):
             self.await_success(job)
             self.assertRegex(job.stderr, f"worker {killed} .*; restart 1 of 1")
             self.assertIn(
-                "this worker's share of pass 2 was trained before",
+                "this worker's share of epoch 2 was trained before",
                 harness.read_text(self.path(logs, f"workerlog.{killed}")))
             summary = self.summary(logs)
             self.assertEqual(summary["examples"], whole["examples"])
@@ -96,7 +96,7 @@ class EvaluationTest(harness.SystemTest):
                 harness.train_files(), "--test_files",
                 self.path("test", "part-0"), "--lease_s", "2",
                 "--print_period", "10")
-            # The last pass: behind it nobody waits but at the end.
+            # The last epoch: behind it nobody waits but at the end.
             self.kill_worker(killed, logs, r"test epoch 2 step \d+")
             self.await_success(job)
             self.assertRegex(job.stderr, f"worker {killed} .*; restart 1 of 1")
@@ -127,7 +127,7 @@ class EvaluationTest(harness.SystemTest):
                  "--train_files", self.path("data", "part-0"),
                  "--test_files", self.path("data", "part-1"), "--epochs", "3",
                  "--checkpoint_dir", self.path("ckpt"), *RESTART]
-        # Its pass is cut short, and evaluated.
+        # Its epoch is cut short, and evaluated.
         job = self.start_train(*flags, "--log_dir", "stopped")
         self.await_text(self.path("stopped", "workerlog.0"),
                         r"train epoch 1 step")

@@ -9,7 +9,7 @@ import harness
 
 TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
 # Of two runs of a job, which differ by the order of pushes, in either mode; and
-# of one pass over a few rows.
+# of one epoch over a few rows.
 MOST_AUC_DIFFERENCE = .03
 LEAST_TEST_AUC = .62
 BATCH_SIZE = 128

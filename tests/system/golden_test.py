@@ -23,7 +23,7 @@ import harness
 GOLDEN = pathlib.Path(__file__).absolute().parents[1] / "golden"
 FORMATS = sorted(path.name for path in GOLDEN.glob("format_*"))
 ROWS = 400
-# Of a golden push log; the job has EPOCHS passes.
+# Of a golden push log; the job has EPOCHS epochs.
 LOGGED_EXAMPLES = 100
 EPOCHS = 3
 MODEL = ["--model", "wide_deep", "--data_format", "multi_slot", "--dense_dim",

@@ -258,7 +258,7 @@ class InferTest(scoring.ScoringTest):
                rows[0].replace("0.5", "1_0", 1),
                rows[0][:-1] + "2",
                "\ufeff" + rows[0]]
-        # A byte order mark is passed over in front of the first line only.
+        # A byte order mark is skipped in front of the first line only.
         self.write_lines("odd", ["\ufeff" + good[0], *good[1:], *bad])
         scores, _ = self.scores("--checkpoint", "checkpoints", files="odd")
         self.assertEqual([math.isnan(s) for s in scores],

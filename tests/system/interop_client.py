@@ -165,7 +165,7 @@ def auc(scored):
 
 
 def train(endpoints, train_files, test_file):
-    """One pass of logistic regression; shows AUC and logloss on test rows."""
+    """One epoch of logistic regression; shows AUC and logloss on test rows."""
     client = wire_client.Client(endpoints.split(","))
     embedding = lr_table(EMBEDDING, "embedding")
     embedding.sparse.dim = 1

@@ -59,10 +59,10 @@ DATA_FILES = 3
 # Of the lines of a file one in so many is no example.
 BAD_LINE_PERIOD = 997
 STEP_MS = 10
-# What a pass may take over the faulty network; three times what it takes on a
-# busy machine.
+# What an epoch may take over the faulty network; three times what it takes on
+# a busy machine.
 LONGEST_EPOCH_S = 10
-# A kill takes about so many passes, at this pace.
+# A kill takes about so many epochs, at this pace.
 KILLS_PER_EPOCH = 1
 # A worker that is killed may stay away until its lease has run out, or a
 # successor takes its place before. The job waits for one 3 s longer.
@@ -360,7 +360,7 @@ class ModelTest(KillTest):
 
 class WorkersKilledTest(KillTest):
 
-    # A pass brings about 30 MB, so a kill comes before it is over.
+    # An epoch brings about 30 MB, so a kill comes before it is over.
     longest_pause_bytes = 8_000_000
 
     def setUp(self):

@@ -86,7 +86,7 @@ class ModesTest(harness.SystemTest):
         self.await_text(log, r"train epoch \d+ step")
         os.kill(self.pid_of_role("worker", 1), signal.SIGKILL)
         # Each counts in the tables once, in the summary as often as somebody
-        # has computed it and lived to report it. So many passes over few rows
+        # has computed it and lived to report it. So many epochs over few rows
         # teach less than one.
         self.assert_trained(job, mode, at_least=9 * TRAIN_ROWS,
                             at_most=13 * TRAIN_ROWS, least_auc=.56)

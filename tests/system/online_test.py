@@ -59,7 +59,7 @@ class OnlineTest(harness.SystemTest):
 
     def await_trained(self, job, file):
         self.await_text(self.path(job.name, "workerlog.0"),
-                        f"file {file} of pass .* is trained")
+                        f"file {file} of epoch .* is trained")
 
     def end_well(self, job, last_file):
         """When the file is trained. A limit for the time without a new file

@@ -207,7 +207,7 @@ class LauncherTest(harness.SystemTest):
                                       "--learning_rate", "0.01"))
         said = harness.read_text(self.path("second", "serverlog.0"))
         self.assertIn(GOES_ON, said)
-        # Two passes were over.
+        # Two epochs were over.
         self.assertLessEqual(self.summary("second")["examples"],
                              harness.GENERATED_ROWS)
         # That job was over: all is in its last checkpoint.

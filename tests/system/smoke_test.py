@@ -14,7 +14,7 @@ SUMMARY_FIELDS = {
 }
 TRAIN_ROWS = harness.GENERATED_ROWS * 3 // 4
 # Guessing reaches an AUC of .5 and a logloss of .57, the planted model an AUC
-# of .81; one pass over a few rows lies between.
+# of .81; one epoch over a few rows lies between.
 LEAST_TEST_AUC = .62
 MOST_TEST_LOGLOSS = .565
 MOST_TEST_AUC = .82

@@ -1,4 +1,4 @@
-// Cuts through real passes, and jobs that go on from one.
+// Cuts through real epochs, and jobs that go on from one.
 
 #include <gtest/gtest.h>
 
@@ -125,7 +125,7 @@ class ResumedJob : public LocalJobClient {
   data::ExampleIntervals covered_;
 };
 
-// What the successor of a worker sees that met the others after some passes, in
+// What the successor of a worker sees that met the others after some epochs, in
 // a run that began with the first of them.
 class SuccessorsJob : public ResumedJob {
  public:
@@ -193,7 +193,7 @@ class CutsInTrainingTest : public ::testing::Test {
     ADD_FAILURE() << "the model has no dense table";
     return {};
   }
-  // Examples that were trained in the pass.
+  // Examples that were trained in the epoch.
   static uint64_t Trained(client::JobClient& job, const std::string& phase,
                           uint32_t epoch) {
     const auto status = job.GetJobStatus();

@@ -55,7 +55,7 @@ class WorkersData {
   }
   TrainingData* operator->() { return data_.get(); }
 
-  // The keys of a pass, in the order in which this worker takes them; empty
+  // The keys of an epoch, in the order in which this worker takes them; empty
   // when it cannot be read.
   Keys KeysOf(uint32_t epoch) {
     const auto work = data_->StartPhase({"train", epoch}, nullptr);
@@ -175,7 +175,7 @@ TEST_F(DatasetCallsTest, LocalShuffleOfWhatIsLoadedReadsNothing) {
   const Keys taken = data.KeysOf(0);
   EXPECT_EQ(taken.size(), kExamples / 2);
   EXPECT_NE(taken, Sorted(taken));
-  // What the flag would have made of it, in this pass and in the next.
+  // What the flag would have made of it, in this epoch and in the next.
   EXPECT_EQ(taken, expected);
   EXPECT_EQ(data.KeysOf(1), expected_next);
   EXPECT_NE(expected_next, expected);
@@ -219,7 +219,7 @@ TEST_F(DatasetCallsTest, GlobalShuffleMovesExamplesBetweenWorkers) {
     ASSERT_TRUE(data->LoadIntoMemory(0).ok());
     const uint64_t bytes = data->memory_bytes();
     ASSERT_TRUE(data->SetShuffle(data::ShuffleRule::kGlobal).ok());
-    // The share of the same pass, in place of the one that was loaded.
+    // The share of the same epoch, in place of the one that was loaded.
     ASSERT_TRUE(data->WaitPreload().ok());
     EXPECT_LT(data->memory_bytes(), bytes + bytes / 2);
     if (worker == 1) RemoveFiles();
@@ -264,7 +264,7 @@ TEST_F(DatasetCallsTest, AShuffleThatFlagsCouldNotSayIsRefused) {
 
 TEST_F(DatasetCallsTest, ReleasedMemoryIsGivenBackUntilTheNextEpoch) {
   v1::JobConfig config = Config("local");
-  // While a pass is trained the next one is loaded.
+  // While an epoch is trained the next one is loaded.
   config.set_preload(true);
   WorkersData data(config, 0, 1);
   ASSERT_TRUE(data->LoadIntoMemory(0).ok());

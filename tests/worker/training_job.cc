@@ -131,7 +131,7 @@ const v1::PhaseStatus& JobOutcome::Phase(const std::string& phase,
       return candidate;
     }
   }
-  ADD_FAILURE() << "there was no pass " << phase << "/" << epoch;
+  ADD_FAILURE() << "there was no phase " << phase << "/" << epoch;
   return v1::PhaseStatus::default_instance();
 }
 

@@ -32,11 +32,11 @@ struct JobOutcome {
   std::vector<absl::Status> statuses;
 
   bool ok() const;
-  // Of the pass numbered `epoch`; a test failure when there was none.
+  // Of the phase numbered `epoch`; a test failure when there was none.
   const v1::PhaseStatus& Phase(const std::string& phase, uint32_t epoch) const;
 };
 
-// All passes of `config` in this thread, without servers.
+// All epochs of `config` in this thread, without servers.
 JobOutcome RunLocalJob(const v1::JobConfig& config);
 // On tables of the caller's.
 JobOutcome RunLocalJob(const v1::JobConfig& config,

@@ -29,7 +29,7 @@ using ::testing::Not;
 class VanishedWorkerTest : public TrainerTest {};
 
 constexpr absl::Duration kLease = absl::Seconds(20);
-// What passes when nobody takes a lost worker's place.
+// What goes on when nobody takes a lost worker's place.
 constexpr absl::Duration kGrace = absl::Seconds(30);
 
 MiniClusterOptions OptionsOf(const Clock& clock) {
@@ -155,8 +155,8 @@ TEST_F(VanishedWorkerTest, RoundsGoOnWithoutAVanishedWorker) {
   EXPECT_EQ(summary->examples, 1250u);
 }
 
-// The lease of worker 1 runs out; its successor begins with pass 0 while worker
-// 0 is already a member of pass 1, and waits for the other members.
+// The lease of worker 1 runs out; its successor begins with epoch 0 while
+// worker 0 is already a member of epoch 1, and waits for the other members.
 void RunASuccessorThatComesLate(
     v1::JobConfig config, const std::function<absl::Status(MiniWorker&)>& join,
     const std::function<absl::Status(MiniWorker&)>& leave) {

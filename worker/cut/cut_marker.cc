@@ -205,7 +205,7 @@ void CutMarker::Run() {
       };
       mutex_.Await(absl::Condition(&must_mark));
       if (stopping_) return;
-      // In one step with looking for a pass: the next one begins with it.
+      // In one step with looking for an epoch: the next one begins with it.
       cut = cut_ = newest_;
       cut_round_ = newest_round_;
       marking_ = true;

@@ -28,10 +28,10 @@ namespace oarlock::worker {
 // Thread-safe. Does nothing but push in a job that takes no cuts. In others a
 // thread of its own marks, as soon as the clients tell of a newer cut.
 //
-// Async: the dense copies of the pass under way are advanced to the cut, one
+// Async: the dense copies of the epoch under way are advanced to the cut, one
 // after the other, each between two steps; the dense gradients that a copy has
 // summed are pushed before, under its old number. The mark is made when all
-// pushes with older numbers are answered. Without a pass it is made at once.
+// pushes with older numbers are answered. Without an epoch it is made at once.
 // Sync: the mark tells the examples of the rounds up to the one that ends the
 // cut, when this worker's part of that round is answered or it takes no part in
 // rounds. Training waits for nothing.
@@ -43,7 +43,7 @@ namespace oarlock::worker {
 // 2. A mark is made only if all pushes before its cut were applied: after a
 //    push that failed, or dense gradients that were dropped, there is none any
 //    more.
-// 3. One thread at a time works on the copies of a pass: the marker's, or the
+// 3. One thread at a time works on the copies of an epoch: the marker's, or the
 //    one in EndEpoch.
 class CutMarker {
  public:
@@ -82,7 +82,7 @@ class CutMarker {
                           std::shared_ptr<const void> memory,
                           client::ParameterClient::Done done);
 
-  // Async: a pass begins; its copies get the current number. `flush` may be
+  // Async: an epoch begins; its copies get the current number. `flush` may be
   // called, from another thread, until EndEpoch returns.
   void BeginEpoch(DenseCopyPool* copies, Flush flush);
   // The compute threads are done. Flushes the copies, or with `failed` drops
@@ -93,7 +93,7 @@ class CutMarker {
   void JoinedRounds(uint64_t complete);
   void LeftRounds();
 
-  // Between passes: tells the examples that no mark has told yet, for the next
+  // Between epochs: tells the examples that no mark has told yet, for the next
   // cut to come, which may be opened when this worker is gone. A mark under way
   // is made first. Sync: so is that of a cut that was opened since the last
   // heartbeat, since rounds of this worker may lie behind it.
@@ -154,7 +154,7 @@ class CutMarker {
   std::map<uint64_t, int> under_way_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Trained> trained_ ABSL_GUARDED_BY(mutex_);
 
-  // Of the pass under way; null: none.
+  // Of the epoch under way; null: none.
   DenseCopyPool* copies_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Flush flush_ ABSL_GUARDED_BY(mutex_);
   // Whose thread works on the copies (invariant 3).

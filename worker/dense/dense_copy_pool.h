@@ -1,4 +1,4 @@
-// What the compute threads of an asynchronous pass share: dense copies to
+// What the compute threads of an asynchronous epoch share: dense copies to
 // compute with and permits to push.
 
 #ifndef OARLOCK_WORKER_DENSE_DENSE_COPY_POOL_H_

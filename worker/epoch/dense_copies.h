@@ -1,4 +1,4 @@
-// The dense copies of an asynchronous pass: how they begin, and how what they
+// The dense copies of an asynchronous epoch: how they begin, and how what they
 // hold is pushed when no step comes to take it along.
 
 #ifndef OARLOCK_WORKER_EPOCH_DENSE_COPIES_H_

@@ -1,4 +1,4 @@
-// What every pass over data works with. All of it outlives the pass.
+// What every phase works with. All of it outlives the phase.
 
 #ifndef OARLOCK_WORKER_EPOCH_EPOCH_CONTEXT_H_
 #define OARLOCK_WORKER_EPOCH_EPOCH_CONTEXT_H_
@@ -37,7 +37,7 @@ struct EpochContext {
   DenseParameters* dense = nullptr;
   ProgressMeter* progress = nullptr;
   Clocks clocks = {};
-  // Through it a pass that trains pushes; others leave it null.
+  // Through it a phase that trains pushes; others leave it null.
   CutMarker* cuts = nullptr;
   // Geo mode; else null.
   GeoReplica* geo = nullptr;
@@ -48,7 +48,7 @@ struct EpochContext {
   // The dense table's.
   v1::OptimizerConfig dense_optimizer;
 
-  // The pass itself.
+  // The phase itself.
   PhaseId phase;
   // phase.Work(), of which pushes cover examples.
   std::string work_name;

@@ -69,7 +69,7 @@ class HalfAsyncEpoch {
   }
 
  private:
-  // The first failure ends the pass.
+  // The first failure ends the epoch.
   void Fail(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     if (status_.ok()) status_ = status;
@@ -138,7 +138,7 @@ class HalfAsyncEpoch {
     return push;
   }
 
-  // As a compute thread of an asynchronous pass does (pipelined_epoch.cc):
+  // As a compute thread of an asynchronous epoch does (pipelined_epoch.cc):
   // waits for the response only if it brings the parameters of the next step.
   void Push(DenseCopy* copy) {
     const absl::Time waiting = context_->clock().Now();

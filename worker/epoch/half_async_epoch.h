@@ -1,4 +1,4 @@
-// A pass in which the threads of a worker meet after each step and make one
+// An epoch in which the threads of a worker meet after each step and make one
 // push, while workers do not wait for one another.
 
 #ifndef OARLOCK_WORKER_EPOCH_HALF_ASYNC_EPOCH_H_
@@ -16,7 +16,7 @@ namespace oarlock::worker {
 // is no longer waited for. Dense parameters move every `dense_interval_steps`
 // such steps (worker/dense/dense_copy.h).
 //
-// Returns when every push is answered; the first failure ends the pass. With
+// Returns when every push is answered; the first failure ends the epoch. With
 // one compute thread every push is that of RunAsyncEpoch, bit for bit, if dense
 // parameters move with every step.
 absl::Status RunHalfAsyncEpoch(const EpochContext& context);

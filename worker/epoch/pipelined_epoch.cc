@@ -23,7 +23,7 @@
 namespace oarlock::worker {
 namespace {
 
-// What the compute threads of a pass share. Thread-safe.
+// What the compute threads of a phase share. Thread-safe.
 class EpochState {
  public:
   // `copies`: what compute threads compute with, one at a time each.
@@ -33,7 +33,7 @@ class EpochState {
         copies_(std::move(copies),
                 context->config->max_unacknowledged_pushes()) {}
 
-  // The first failure ends the pass.
+  // The first failure ends the phase.
   void Fail(const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);

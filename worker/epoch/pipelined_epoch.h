@@ -1,4 +1,4 @@
-// A pass in which every compute thread goes at its own pace: asynchronous
+// A phase in which every compute thread goes at its own pace: asynchronous
 // training, and evaluation.
 //
 // Each compute thread has a reader thread before it, which reads batches and

@@ -29,7 +29,7 @@ class Steps {
       : context_(context),
         batch_size_(batch_size),
         work_(items),
-        // Lines that the pass has counted: a count of its own.
+        // Lines that the epoch has counted: a count of its own.
         reader_(context.NewReader(&work_, &bad_lines_)),
         executor_(context.model->NewExecutor(batch_size)),
         parameters_(context.dense->Current()) {}

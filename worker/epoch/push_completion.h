@@ -12,7 +12,7 @@ namespace oarlock::worker {
 
 // Computes the gradients that are missing on rows and dense parameters as they
 // are now, with an executor of its own, and pushes them; returns when all is
-// acknowledged. Thread-safe. `context` is that of the pass, async mode.
+// acknowledged. Thread-safe. `context` is that of the epoch, async mode.
 //
 // A push completion with a name is one push under that name: the rows of its
 // examples, in one batch of whatever size, which have the keys that the dead
@@ -24,7 +24,7 @@ namespace oarlock::worker {
 // Nothing is counted as progress: the dead worker may have told of the examples
 // or not, and nobody knows.
 //
-// Errors of the reader and of the parameter client are passed on.
+// Errors of the reader and of the parameter client are returned.
 absl::Status RunPushCompletion(const EpochContext& context,
                                const client::PushCompletion& completion);
 

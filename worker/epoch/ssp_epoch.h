@@ -1,4 +1,4 @@
-// An asynchronous pass in which no compute thread runs far ahead of the
+// An asynchronous epoch in which no compute thread runs far ahead of the
 // slowest.
 
 #ifndef OARLOCK_WORKER_EPOCH_SSP_EPOCH_H_
@@ -10,7 +10,7 @@
 namespace oarlock::worker {
 
 // RunAsyncEpoch, but no step begins that is more than `staleness_bound` ahead
-// of the steps that every compute thread of every worker in its pass has
+// of the steps that every compute thread of every worker in its epoch has
 // finished (step_gate.h). A bound of -1: RunAsyncEpoch.
 absl::Status RunSspEpoch(EpochContext context);
 

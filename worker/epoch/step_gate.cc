@@ -103,7 +103,7 @@ void StepGate::UpdateFinished() {
 }
 
 absl::Status StepGate::Ended() const {
-  if (stopped_) return absl::CancelledError("the pass has ended");
+  if (stopped_) return absl::CancelledError("the epoch has ended");
   return status_;
 }
 

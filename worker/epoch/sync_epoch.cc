@@ -44,7 +44,7 @@ class SyncEpoch {
                       [](const std::shared_ptr<StepBuffer>& step) {
                         return step != nullptr;
                       });
-      // What is left of a pass that was stopped has no data either.
+      // What is left of an epoch that was stopped has no data either.
       if (!has_data &&
           (!num_rounds.has_value() || context_->job->training_stopped())) {
         break;

@@ -1,5 +1,5 @@
-// A pass in rounds: all live workers compute on the same parameters, and their
-// gradients are applied together.
+// An epoch in rounds: all live workers compute on the same parameters, and
+// their gradients are applied together.
 
 #ifndef OARLOCK_WORKER_EPOCH_SYNC_EPOCH_H_
 #define OARLOCK_WORKER_EPOCH_SYNC_EPOCH_H_

@@ -244,9 +244,9 @@ void PeriodicEvaluation::Run() {
     absl::Status done = go_on.status();
     if (done.ok() && next.has_value()) done = EvaluateOnce(status);
     if (!done.ok()) {
-      // The evaluation after the pass meets what is wrong and says so; a job
+      // The evaluation after the epoch meets what is wrong and says so; a job
       // that is being ended says it itself.
-      spdlog::warn("no further periodic evaluation in this pass: {}",
+      spdlog::warn("no further periodic evaluation in this epoch: {}",
                    std::string(done.message()));
       return;
     }
@@ -279,7 +279,7 @@ absl::Status PeriodicEvaluation::EvaluateOnce(
     }
   }
   Items items(this);
-  // Not the worker's: this is no pass of the job.
+  // Not the worker's: this is no phase of the job.
   ProgressMeter progress;
   EpochContext context = context_;
   context.progress = &progress;

@@ -26,7 +26,7 @@
 
 namespace oarlock::worker {
 
-// Examples and steps of all training passes so far, over all workers.
+// Examples and steps of all epochs so far, over all workers.
 struct TrainedTotals {
   uint64_t examples = 0;
   uint64_t steps = 0;
@@ -37,7 +37,7 @@ TrainedTotals TrainedTotalsOf(const v1::JobStatusResponse& status);
 // named.
 absl::Status CheckEvaluation(const v1::JobConfig& config);
 
-// Whether a pass over the test files predicted anything.
+// Whether an evaluation of the test files predicted anything.
 bool HasTestExamples(const v1::JobStatusResponse& status);
 
 // FailedPrecondition: the test files have no example, so there is no metric.
@@ -51,15 +51,15 @@ bool NeedsTestExamples(const v1::JobConfig& config);
 // that fails is a warning), and if it has been the best one for too long,
 // training is stopped. Of `evaluation` what is measured must be set. One that
 // this run has told before is not told again; one of a run before --resume, of
-// a pass that was cut short then, stays in the list, and this one follows. It
+// an epoch that was cut short then, stays in the list, and this one follows. It
 // is of now, by `wall_clock`.
 absl::Status ConcludeEvaluation(const v1::JobConfig& config,
                                 client::JobClient* job,
                                 v1::Evaluation evaluation,
                                 const Clock& wall_clock);
 
-// By all workers, when a pass that predicts (phase and epoch) is over: worker 0
-// concludes it, and all return when that is done. `file`: of Evaluation.
+// By all workers, when a phase that predicts (phase and epoch) is over: worker
+// 0 concludes it, and all return when that is done. `file`: of Evaluation.
 // NoTestExamples, to worker 0, where they are needed.
 absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
                                      client::JobClient* job,
@@ -81,7 +81,7 @@ absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
 class PeriodicEvaluation {
  public:
   // Begins at the next multiple of `period_examples` >= 1. `context` is that of
-  // an evaluation pass but for phase, work, dense and progress, which are made
+  // an evaluation but for phase, work, dense and progress, which are made
   // here; all that it refers to outlives this. `items`: the test files as a
   // whole.
   PeriodicEvaluation(const EpochContext& context,

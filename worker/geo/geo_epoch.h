@@ -1,4 +1,4 @@
-// A pass in geo mode: a worker trains on its own copy of what it touches and
+// An epoch in geo mode: a worker trains on its own copy of what it touches and
 // exchanges with the servers what has changed, every few steps.
 
 #ifndef OARLOCK_WORKER_GEO_GEO_EPOCH_H_

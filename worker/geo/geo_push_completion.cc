@@ -36,7 +36,7 @@ absl::StatusOr<Trained> TrainOn(const EpochContext& context,
   }
   const uint64_t batch_size = context.config->batch_size();
   data::ListedWork work(items);
-  // Lines that the pass has counted: a count of its own.
+  // Lines that the epoch has counted: a count of its own.
   data::BadLines bad_lines;
   const std::unique_ptr<data::BatchSource> reader =
       context.NewReader(&work, &bad_lines);

@@ -20,7 +20,7 @@ namespace oarlock::worker {
 // dense parameters are pushed each by itself, under this worker's own names.
 //
 // Nothing is counted as progress, as in RunPushCompletion. Errors of the reader
-// and of the parameter client are passed on.
+// and of the parameter client are returned.
 absl::Status RunGeoPushCompletion(const EpochContext& context,
                                   const client::PushCompletion& completion);
 

@@ -1,5 +1,5 @@
 // What a geo worker trains on: its own copy of the rows that it touches and of
-// the dense parameters, kept from pass to pass.
+// the dense parameters, kept from epoch to epoch.
 
 #ifndef OARLOCK_WORKER_GEO_GEO_REPLICA_H_
 #define OARLOCK_WORKER_GEO_GEO_REPLICA_H_

@@ -34,7 +34,7 @@ absl::StatusOr<std::optional<data::WorkItem>> LeasedWork::Next() {
     if (run_completion_ == nullptr) {
       return absl::InternalError(
           absl::StrCat("the coordinator wants pushes of ", work_,
-                       " to be completed, a pass that makes none"));
+                       " to be completed, a phase that makes none"));
     }
     OARLOCK_RETURN_IF_ERROR(run_completion_(completion));
     completed.push_back(completion.lease);

@@ -28,8 +28,8 @@ class LeasedWork : public data::WorkSource {
   using RunCompletion =
       std::function<absl::Status(const client::PushCompletion& completion)>;
 
-  // `work` names the pass at the coordinator. `job` and `clock` outlive this.
-  // `run_completion` may be null in a pass that pushes nothing.
+  // `work` names the phase at the coordinator. `job` and `clock` outlive this.
+  // `run_completion` may be null in a phase that pushes nothing.
   LeasedWork(client::JobClient* job, std::string work,
              RunCompletion run_completion, const Clock& clock)
       : job_(job),
@@ -49,7 +49,7 @@ class LeasedWork : public data::WorkSource {
   // dies before, as its leases do.
   absl::Status ReportDone();
   // Waits until there is something that the next Next() will take, as when
-  // another worker is lost, or the pass is over: false. Then it is over for
+  // another worker is lost, or the phase is over: false. Then it is over for
   // every worker, whenever it asks. An error once the job is ending or this
   // worker is fenced. REQUIRES: nobody is in Next().
   absl::StatusOr<bool> AwaitMore();

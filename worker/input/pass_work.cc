@@ -23,7 +23,7 @@ class LeasedPass : public PassWork {
   }
   std::optional<uint64_t> num_rounds() const override { return std::nullopt; }
   // Ranges of a worker that was lost come back. Workers do not meet in between:
-  // one that came late would find the pass over while others wait for it.
+  // one that came late would find the phase over while others wait for it.
   absl::StatusOr<bool> AwaitMore() override {
     OARLOCK_RETURN_IF_ERROR(leased_.ReportDone());
     return leased_.AwaitMore();

@@ -1,4 +1,4 @@
-// What a worker has to do in one pass: leased, or its share of a static split.
+// What a worker has to do in one phase: leased, or its share of a static split.
 
 #ifndef OARLOCK_WORKER_INPUT_PASS_WORK_H_
 #define OARLOCK_WORKER_INPUT_PASS_WORK_H_
@@ -40,8 +40,8 @@ class PassWork {
   virtual std::optional<uint64_t> num_rounds() const = 0;
   // To be asked when the compute threads' sources are empty and all that was
   // read has been pushed and acknowledged. True: there is more, as when another
-  // worker was lost; the compute threads have to run once more. False: the pass
-  // is over.
+  // worker was lost; the compute threads have to run once more. False: the
+  // phase is over.
   virtual absl::StatusOr<bool> AwaitMore() = 0;
   // What reads items of the compute threads' sources, and of push completions;
   // null: a BatchReader does, since they are lines of the files

@@ -24,7 +24,7 @@ namespace {
 // A lease is about this many examples: small enough that compute threads end
 // together, large enough that asking costs nothing.
 constexpr int64_t kLeaseExamples = 2048;
-// One of a shuffled pass is more, since it is read from many places.
+// One of a shuffled epoch is more, since it is read from many places.
 constexpr uint64_t kOrderedLeaseExamples = 4096;
 // Files are indexed by this many threads: it is one scan of memory.
 constexpr int kIndexThreads = 2;
@@ -88,7 +88,7 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
   if (in_memory && !config.watch_dir().empty()) {
     return Contradiction(
         "--watch_dir trains each file once, when it has come; --dataset memory "
-        "is for passes that are known beforehand; use --dataset queue");
+        "is for epochs that are known beforehand; use --dataset queue");
   }
   if (!is_static && has_own_order) {
     return Contradiction(

@@ -1,4 +1,4 @@
-// The examples of a job's files on one worker: where they lie, and how a pass
+// The examples of a job's files on one worker: where they lie, and how a phase
 // over them is divided among the compute threads of all workers.
 
 #ifndef OARLOCK_WORKER_INPUT_TRAINING_DATA_H_
@@ -36,7 +36,7 @@ class TrainingData {
     kLeased,
   };
 
-  // What does not end a pass over the data, but is left out of it, and logged.
+  // What does not end a phase, but is left out of it, and logged.
   enum class SkipPolicy {
     kNothing,
     // A file that is not there or is damaged, from where it is.
@@ -64,36 +64,36 @@ class TrainingData {
   const std::vector<std::string>& files() const { return files_; }
   // How its files are to be read.
   data::DataOptions data_options() const;
-  // The whole of it, for a pass that this worker makes alone; known where its
+  // The whole of it, for a phase that this worker runs alone; known where its
   // work is defined.
   std::vector<data::WorkItem> items() const {
     return index_.has_value() ? index_->Items() : std::vector<data::WorkItem>();
   }
 
-  // The work of a pass. Leased: worker 0 defines it, all meet. `run_completion`
-  // as LeasedWork has it; nobody leases static work, which has none. In memory:
-  // waits until the worker's share is loaded, and begins to load that of the
-  // next pass. The data outlives the result.
+  // The work of a phase. Leased: worker 0 defines it, all meet.
+  // `run_completion` as LeasedWork has it; nobody leases static work, which has
+  // none. In memory: waits until the worker's share is loaded, and begins to
+  // load that of the next epoch. The data outlives the result.
   absl::StatusOr<std::unique_ptr<PassWork>> StartPhase(
       const PhaseId& phase, LeasedWork::RunCompletion run_completion);
 
-  // With --dataset memory, FailedPrecondition else. What passes do by
+  // With --dataset memory, FailedPrecondition else. What epochs do by
   // themselves, for programs that want to say when:
   //
-  // Loads this worker's share of pass `epoch` now, or beside what is going on;
+  // Loads this worker's share of epoch `epoch` now, or beside what is going on;
   // nothing where it is loaded. ResourceExhausted names the limit.
   absl::Status LoadIntoMemory(uint32_t epoch);
   absl::Status PreloadIntoMemory(uint32_t epoch);
   // Returns when that is over; its outcome.
   absl::Status WaitPreload();
-  // Passes that begin from now on are shuffled in this way; every worker has to
+  // Epochs that begin from now on are shuffled in this way; every worker has to
   // say the same. Nobody waits for another. What is loaded, or being so, stays
   // where this worker's examples are the same as before: the rule is the one of
   // before, neither of the two is kGlobal, or there is one worker. Else it is
-  // dropped, and the share of the same pass begins to be read.
+  // dropped, and the share of the same epoch begins to be read.
   // InvalidArgument, as of CheckConfig, when --shuffle could not say it.
   absl::Status SetShuffle(data::ShuffleRule rule);
-  // Forgets what is loaded, until the next pass, and breaks loading off.
+  // Forgets what is loaded, until the next epoch, and breaks loading off.
   absl::Status ReleaseMemory();
   // What the examples in memory take; 0 with --dataset queue.
   uint64_t memory_bytes() const {
@@ -101,7 +101,7 @@ class TrainingData {
   }
 
  private:
-  // The positions of a pass that are this worker's, and the order of them.
+  // The positions of an epoch that are this worker's, and the order of them.
   struct StaticShare {
     std::shared_ptr<const data::ExampleOrder> order;
     std::shared_ptr<const data::PositionRuns> positions;
@@ -120,7 +120,7 @@ class TrainingData {
   bool HasOwnOrder() const { return config_.sampling() == "with_replacement"; }
   // Every worker computes its own share.
   bool IsStatic() const;
-  // Passes have positions of their own, which are not lines of the files.
+  // Epochs have positions of their own, which are not lines of the files.
   bool IsOrdered() const;
   data::OrderOptions OrderOf(uint32_t epoch) const;
   // What decides which example stands at a position, as DefineWorkRequest has

@@ -286,7 +286,7 @@ absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
       continue;
     }
     spdlog::warn(
-        "file {} of pass {} has {} malformed lines, more than the {} "
+        "file {} of epoch {} has {} malformed lines, more than the {} "
         "of --bad_lines_max: they are left out; see the file",
         file.file(), file.epoch(), progress.bad_lines(), max);
   }
@@ -301,7 +301,7 @@ absl::Status OnlineTraining::Finish(v1::TrainingFile file) {
     return absl::OkStatus();
   }
   OARLOCK_RETURN_IF_ERROR(noted);
-  spdlog::info("file {} of pass {} is trained", file.file(), file.epoch());
+  spdlog::info("file {} of epoch {} is trained", file.file(), file.epoch());
   if (!job_->takes_cuts()) return absl::OkStatus();
   const absl::Status made = job_->Checkpoint();
   if (!made.ok()) {

@@ -56,7 +56,7 @@ class OnlineTraining {
     // Predicts all of the data as work `phase`.
     std::function<absl::Status(TrainingData& data, const PhaseId& phase)>
         predict;
-    // Trains pass `epoch`; returns when all workers are through.
+    // Trains epoch `epoch`; returns when all workers are through.
     std::function<absl::Status(TrainingData& data, uint32_t epoch)> train;
     // Evaluates the test files, if there are any.
     std::function<absl::Status(uint32_t epoch)> evaluate;
@@ -67,7 +67,7 @@ class OnlineTraining {
                  Steps steps, const Clocks& clocks);
 
   // Trains file after file until training is stopped. Worker 0 alone looks into
-  // the folder and tells the coordinator which file is which pass; so workers
+  // the folder and tells the coordinator which file is which epoch; so workers
   // agree, and so do incarnations. Stops training itself when no file came for
   // --watch_idle_s. A file that cannot be read, or the rest of one that is
   // gone, is left out with a warning; a folder that was there and is away is
@@ -77,9 +77,9 @@ class OnlineTraining {
  private:
   // Learns which files were begun; how many of them are trained.
   absl::StatusOr<uint32_t> LearnFiles();
-  // What pass `epoch` trains; nothing: training is stopped.
+  // What epoch `epoch` trains; nothing: training is stopped.
   absl::StatusOr<std::optional<v1::TrainingFile>> NextFile(uint32_t epoch);
-  // Worker 0: gives the pass the next new file, if there is one.
+  // Worker 0: gives the epoch the next new file, if there is one.
   absl::Status OfferFile(uint32_t epoch);
   absl::Status TrainFile(const v1::TrainingFile& file);
   absl::Status PredictFile(const v1::TrainingFile& file,
@@ -101,7 +101,7 @@ class OnlineTraining {
   const Steps steps_;
   const Clocks clocks_;
   WatchedFolder folder_;
-  // Files that were given to passes.
+  // Files that were given to epochs.
   std::set<std::string> begun_;
   // Names that were left out.
   std::set<std::string> unreadable_;

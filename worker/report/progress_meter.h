@@ -32,7 +32,7 @@ enum class Stage {
 };
 std::string StageName(Stage stage);
 
-// Which pass over which data.
+// What is done with the data, in which epoch.
 struct PhaseId {
   std::string phase;  // "train" or "test"
   uint32_t epoch = 0;
@@ -48,14 +48,14 @@ struct PhaseId {
 // repeats has the same logloss to the last bit.
 inline constexpr double kLossUnit = 1.0 / (1 << 24);
 
-// Totals of a pass on this worker.
+// Totals of a phase on this worker.
 struct PhaseTotals {
   uint64_t examples = 0;
   uint64_t steps = 0;
   double loss_sum = 0;
 };
 
-// All that a worker has done in the passes of one phase.
+// All that a worker has done in the phases of one kind.
 struct KindTotals {
   uint64_t examples = 0;
   uint64_t steps = 0;
@@ -72,7 +72,7 @@ struct KindTotals {
   // With a cache of rows: rows needed, and found in it.
   uint64_t row_cache_lookups = 0;
   uint64_t row_cache_hits = 0;
-  // The newest pass of it, and its part.
+  // The newest phase of it, and its part.
   PhaseId newest;
   PhaseTotals newest_totals;
 };
@@ -85,7 +85,8 @@ class ProgressMeter {
   // the totals so far.
   PhaseTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
                       absl::Span<const float> predictions, double loss_sum);
-  // Of this worker's examples of the pass so far; NaN while a class is missing.
+  // Of this worker's examples of the phase so far; NaN while a class is
+  // missing.
   double Auc(const PhaseId& phase) const;
   void AddTime(const PhaseId& phase, Stage stage, absl::Duration time);
   void AddBadLines(const PhaseId& phase, uint64_t lines);
@@ -96,13 +97,13 @@ class ProgressMeter {
   // `rows` distinct rows were needed, and `pulled` of them were not in the
   // cache.
   void AddRowCache(const PhaseId& phase, uint64_t rows, uint64_t pulled);
-  // What AddStaleness has counted of the pass so far (base/log2_histogram.h).
+  // What AddStaleness has counted of the phase so far (base/log2_histogram.h).
   std::vector<uint64_t> Staleness(const PhaseId& phase) const;
 
-  // Everything since the start, by phase.
+  // Everything since the start, by kind.
   std::map<std::string, KindTotals> Totals() const;
 
-  // Everything since the last call, one message per pass that moved.
+  // Everything since the last call, one message per phase that moved.
   std::vector<v1::PhaseProgress> Take();
 
  private:

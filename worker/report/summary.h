@@ -22,10 +22,10 @@ struct TrainingSummary {
   uint32_t servers = 0;  // 0: a local run
   uint32_t workers = 0;
   int epochs = 0;
-  // Of all training passes.
+  // Of all epochs.
   uint64_t examples = 0;
   double seconds = 0;
-  // Of the last training pass: each example is predicted before it is learned
+  // Of the last epoch: each example is predicted before it is learned
   // from. NaN where there is nothing to tell.
   double train_auc = 0;
   double train_logloss = 0;
@@ -38,14 +38,14 @@ struct TrainingSummary {
   double staleness_p99 = 0;
   double dense_staleness_p50 = 0;
   double dense_staleness_p99 = 0;
-  // Of the rows that the last training pass needed, the share that compute
+  // Of the rows that the last epoch needed, the share that compute
   // threads had; NaN without a cache of rows.
   double row_cache_hit_rate = 0;
   // In the order in which they were concluded.
   std::vector<v1::Evaluation> evaluations;
   // Why training was stopped before its data ended; empty: it was not.
   std::string stop_reason;
-  // Seconds per stage and step of the last training pass, by stage name.
+  // Seconds per stage and step of the last epoch, by stage name.
   std::vector<std::pair<std::string, double>> stage_seconds_per_step;
 };
 

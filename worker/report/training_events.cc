@@ -74,7 +74,7 @@ std::vector<TrainingCurves::Point> TrainingCurves::Update(
                                (mark.loss_sum - before.loss_sum) / examples);
     for (const v1::PhaseStatus& phase : status.phases()) {
       if (phase.progress().phase() != "train") continue;
-      // The newest pass stands last.
+      // The newest phase stands last.
       if (!point.scalars.empty() && point.scalars.back().first == "train/auc") {
         point.scalars.pop_back();
       }

@@ -19,19 +19,19 @@ constexpr Metric kSteps = {MetricKind::kCounter, "oarlock_worker_steps_total",
                            "steps", "phase", "Batches of all its threads."};
 constexpr Metric kBadLines = {
     MetricKind::kCounter, "oarlock_worker_bad_lines_total", "lines", "phase",
-    "Malformed lines that it has skipped; told at the end of a pass."};
+    "Malformed lines that it has skipped; told at the end of a phase."};
 constexpr Metric kLoss = {
     MetricKind::kCounter, "oarlock_worker_loss_total", "nats", "phase",
     "Sum of the examples' losses; its rate over that of the examples is the "
     "mean loss."};
 constexpr Metric kEpoch = {MetricKind::kGauge, "oarlock_worker_epoch", "epoch",
-                           "phase", "The newest pass, from 1."};
+                           "phase", "The newest epoch, from 1."};
 constexpr Metric kLogloss = {
     MetricKind::kGauge, "oarlock_worker_logloss", "nats", "phase",
-    "Mean loss of the newest pass so far; NaN before its first batch."};
+    "Mean loss of the newest epoch so far; NaN before its first batch."};
 constexpr Metric kAuc = {
     MetricKind::kGauge, "oarlock_worker_auc", "ratio", "phase",
-    "AUC of the newest pass so far; NaN while a class is missing."};
+    "AUC of the newest epoch so far; NaN while a class is missing."};
 constexpr Metric kStageSeconds = {
     MetricKind::kCounter, "oarlock_worker_stage_seconds_total", "seconds",
     "phase, stage",

@@ -52,7 +52,7 @@ class StepBuffer {
       : inputs(spec->sparse_inputs.size()), spec_(spec), clock_(clock) {}
 
   // Makes random_seed that of the batch: the same for the same examples in the
-  // same pass of the same job, whoever computes them.
+  // same epoch of the same job, whoever computes them.
   void SeedFor(uint64_t job_seed, uint32_t epoch);
   // Fills keys and sizes rows and gradients for the batch.
   void BuildKeys(int partition_bits);

@@ -74,7 +74,7 @@ TEST(WorkQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
             std::vector<uint64_t>{20});
 }
 
-// In the run that began the pass, in one that goes on with what is left of it,
+// In the run that began the phase, in one that goes on with what is left of it,
 // and in one that goes on from a checkpoint.
 TEST(WorkQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
   v1::DefineWorkRequest begun = Definition("train/0", 3);

@@ -116,7 +116,7 @@ TEST_F(OrderedReaderTest, PositionsAreWhatTheOrderSays) {
                                           &bad_lines_),
           &work);
       ExpectRead(reader, *order, 70);
-      // A malformed line at the very end of the pass is in no batch.
+      // A malformed line at the very end of the phase is in no batch.
       for (size_t p = 0; p + 3 < seen_.size(); ++p) ASSERT_EQ(seen_[p], 1) << p;
     }
   }
@@ -219,7 +219,7 @@ TEST_F(MemoryDatasetTest, ANewOrderOfTheSameExamplesReadsNothing) {
       dataset->Take(ShareOf(Order(ShuffleRule::kGlobal, 100), all, 1));
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ((*second)->memory, (*first)->memory);
-  // A pass with other examples does read.
+  // An epoch with other examples does read.
   EXPECT_FALSE(
       dataset->Take(ShareOf(Order(ShuffleRule::kNone, 100), {{0, 5}}, 2)).ok());
   dataset->Release();
@@ -265,7 +265,7 @@ TEST_F(MemoryDatasetTest, AFailedPreloadIsOverWithTheNextTake) {
     EXPECT_EQ(dataset->WaitPreload().code(), absl::StatusCode::kNotFound);
     std::filesystem::rename(gone, files_[0]);
   };
-  // A pass that did not want it is loaded, whether it is another epoch or
+  // One that did not want it is loaded, whether it is another epoch or
   // another shuffle.
   fail_to_preload(half, 0);
   const auto other = dataset->Take(ShareOf(order, other_half, 1));
@@ -274,7 +274,7 @@ TEST_F(MemoryDatasetTest, AFailedPreloadIsOverWithTheNextTake) {
   EXPECT_TRUE(dataset->WaitPreload().ok());
   fail_to_preload(half, 2);
   EXPECT_TRUE(dataset->Take(ShareOf(order, half, 2, ShuffleRule::kLocal)).ok());
-  // The pass that wanted it hears of it, once.
+  // The epoch that wanted it hears of it, once.
   fail_to_preload(other_half, 3);
   EXPECT_EQ(dataset->Take(ShareOf(order, other_half, 3)).status().code(),
             absl::StatusCode::kNotFound);
@@ -317,7 +317,7 @@ TEST_F(MemoryDatasetTest, TheLimitIsNamedWhereItIsExceeded) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--dataset_memory_mb"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("2 MiB"));
-  // Room for one pass, not for two at a time.
+  // Room for one epoch, not for two at a time.
   const auto one = Dataset(4 << 20, 1);
   ASSERT_TRUE(one->Take(ShareOf(order, half, 0)).ok());
   one->Preload(ShareOf(order, other_half, 1));

@@ -208,7 +208,7 @@ TEST_F(InterleavedSplitTest, DropTailLeavesOnlyFullRounds) {
   EXPECT_THAT(Rounds(7, 100, true), IsEmpty());
 }
 
-// A pass that goes on: readers get the rest of their blocks, and of no block
+// An epoch that goes on: readers get the rest of their blocks, and of no block
 // two batches.
 TEST_F(InterleavedSplitTest, CoveredExamplesAreLeftOut) {
   WriteFiles({250, 0, 3, 499, 371}, 0);

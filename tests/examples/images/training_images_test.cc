@@ -164,7 +164,7 @@ void CheckUnion(const Trial& trial, const std::vector<Batches>& ranks) {
   const v1::ImageConfig& config = trial.config;
   const bool own = config.sampling() == "with_replacement";
   const bool by_share = config.partition() != "images";
-  // Of each pass and its copies.
+  // Of each repeat and its copies.
   const uint64_t times = trial.repeats * (own ? trial.size : 1);
   const uint64_t all = trial.num_images * times;
   if (config.tail() == "pad") {

@@ -19,7 +19,7 @@
 namespace oarlock {
 namespace {
 
-// Each look at it takes a millisecond: between any two some time has passed,
+// Each look at it takes a millisecond: between any two some time has gone by,
 // and between none there is none.
 class LookedAtClock final : public FakeClock {
  public:

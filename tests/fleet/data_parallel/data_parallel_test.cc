@@ -328,7 +328,7 @@ TEST_F(DataParallelTest, AccuracyIsTheShareOfRightClassesOfTwoAndOfThree) {
 }
 
 // What one rank of two, each with a strategy and a batch size of its own, is
-// told at the begin of a pass of `num_steps`.
+// told at the begin of an epoch of `num_steps`.
 std::vector<absl::Status> BeginEpochs(
     const std::array<DistributedStrategy, 2>& strategies,
     const std::array<uint32_t, 2>& batch_sizes,

@@ -24,7 +24,7 @@ namespace oarlock {
 
 inline constexpr uint64_t kSeed = 17;
 inline constexpr uint32_t kBatch = 8;
-// Of a pass.
+// Of an epoch.
 inline constexpr uint64_t kSteps = 5;
 // Of an image, which has one channel.
 inline constexpr size_t kSide = 12;
@@ -81,10 +81,10 @@ struct TrainingRun {
   v1::OptimizerConfig optimizer = Adam();
   Memory memory = Memory::kDevice;
   DistributedStrategy strategy = {};
-  // Passes, from where the checkpoint in `folder` ends; no folder: from 0.
+  // Epochs, from where the checkpoint in `folder` ends; no folder: from 0.
   uint32_t until = 1;
   std::string folder = {};
-  // Gets what was copied after the last pass's first step.
+  // Gets what was copied after the last epoch's first step.
   nn::cuda::CopiedBytes* copied = nullptr;
   // The GPU that the device says it is.
   std::optional<nn::cuda::GpuId> gpu = std::nullopt;
@@ -94,8 +94,8 @@ struct TrainingRun {
   double connect_timeout_s = 0;
   // Gives up after so many steps; 0: never.
   uint64_t steps_until_failure = 0;
-  // Steps alone: no pass begins or ends, and the last step is the last that the
-  // ranks do together.
+  // Steps alone: no epoch begins or ends, and the last step is the last that
+  // the ranks do together.
   bool steps_alone = false;
   // Makes the group that trains of the one that was joined; null: that one.
   std::function<std::unique_ptr<WorkerGroup>(std::unique_ptr<WorkerGroup>)>

@@ -1,5 +1,5 @@
-// A run that ends after a pass and goes on from its checkpoint makes the steps
-// of one that does not.
+// A run that ends after an epoch and goes on from its checkpoint makes the
+// steps of one that does not.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kSeed = 11;
 constexpr uint32_t kBatch = 4;
-// Not a multiple of kAccumulate: gradients wait at the end of a pass.
+// Not a multiple of kAccumulate: gradients wait at the end of an epoch.
 constexpr uint64_t kSteps = 5;
 constexpr uint32_t kAccumulate = 2;
 
@@ -55,11 +55,11 @@ v1::OptimizerConfig Momentum() {
 }
 
 struct Run {
-  // Passes that it makes, from where the checkpoint in `folder` ends.
+  // Epochs that it makes, from where the checkpoint in `folder` ends.
   uint32_t until = 0;
   std::string folder = {};
   float dropout = 0.5f;
-  // For a test of the test: the passes are told to be the first again.
+  // For a test of the test: the epochs are told to be the first again.
   bool forgets_epoch = false;
 };
 
@@ -87,7 +87,7 @@ absl::Status Train(WorkerGroup& group, const Run& run,
         const uint64_t first,
         optimizer->BeginEpoch(run.forgets_epoch ? 0 : epoch,
                               shard.sampler.num_batches()));
-    if (first != 0) return absl::InternalError("a pass begins in its middle");
+    if (first != 0) return absl::InternalError("an epoch begins in its middle");
     data::ImageLoader loader(shard.images.get(), &transform,
                              shard.sampler.Epoch(epoch), {});
     while (true) {

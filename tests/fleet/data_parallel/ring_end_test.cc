@@ -102,7 +102,7 @@ class BarrierGroup final : public GroupAround {
     const AtBarrier at_barrier(&sums_);
     return GroupAround::NewExchange(table, backend);
   }
-  // Ranks that end a pass meet here before their rings are done with.
+  // Ranks that end an epoch meet here before their rings are done with.
   absl::Status Broadcast(std::string* bytes) override {
     const AtBarrier at_barrier(&sums_);
     return GroupAround::Broadcast(bytes);

@@ -119,7 +119,7 @@ class CapturedLog {
 
 TEST(SumCommunicatorTest, GpusSumWhatHostsSum) {
   for (const int size : {2, 3}) {
-    // The last update of a pass is of one step then, and nothing of its
+    // The last update of an epoch is of one step then, and nothing of its
     // gradients has been handed over before it.
     for (const uint32_t accumulate_steps : {1, 2}) {
       SCOPED_TRACE(testing::Message() << size << " ranks, " << accumulate_steps

@@ -180,7 +180,7 @@ inline std::vector<std::unique_ptr<DenseCopy>> MakeDenseCopies(
   return copies;
 }
 
-// As a pass does it: compute threads that compute one example a step.
+// As an epoch does it: compute threads that compute one example a step.
 class Epoch {
  public:
   Epoch(CutMarker* marker, int num_copies, int num_permits, uint32_t interval)

@@ -1,4 +1,4 @@
-// Push completions are compared with the pushes that real passes make.
+// Push completions are compared with the pushes that real epochs make.
 
 #include "worker/epoch/push_completion.h"
 
@@ -116,7 +116,7 @@ std::multiset<std::pair<uint32_t, uint64_t>> ExamplesOf(
   return examples;
 }
 
-// A worker's clients and the context of one of its passes, learning nothing, so
+// A worker's clients and the context of one of its epochs, learning nothing, so
 // that gradients do not depend on what was pushed before.
 class Job {
  public:
@@ -137,7 +137,7 @@ class Job {
     }
   }
 
-  // Every push of a pass over all files.
+  // Every push of an epoch over all files.
   std::vector<SentPush> TrainEpoch() {
     auto trainer = Trainer::Create(config, std::make_unique<Shared>(&*model_),
                                    &client, &job);

@@ -1,4 +1,4 @@
-// Evaluations in whole jobs: beside training, after passes, and what stops
+// Evaluations in whole jobs: beside training, after epochs, and what stops
 // early because of them.
 
 #include "worker/evaluation/evaluation.h"
@@ -43,7 +43,7 @@ class EvaluationTest : public ::testing::Test {
     config.set_num_partitions(16);
     return config;
   }
-  // One pass over them is long enough for an evaluation beside it.
+  // One epoch over them is long enough for an evaluation beside it.
   void AddCopies(int count, v1::JobConfig* config) {
     const std::string rows = data::ReadAll(folder_->Path("part-0"));
     for (int copy = 0; copy < count; ++copy) {

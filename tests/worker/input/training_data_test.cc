@@ -1,4 +1,4 @@
-// Jobs on shuffled, concatenated, sampled and loaded data: every example as
+// Jobs on shuffled, repeated, sampled and loaded data: every example as
 // often as the options say, and the same run every time.
 
 #include "worker/input/training_data.h"

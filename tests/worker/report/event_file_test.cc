@@ -160,7 +160,7 @@ TEST(TrainingCurvesTest, APointTellsWhatWasTrainedSinceTheOneBefore) {
   ASSERT_EQ(points.size(), 1u);
   EXPECT_EQ(points[0].step, 15);
   EXPECT_DOUBLE_EQ(ValueOf(points[0], "train/loss"), .4);
-  // Of the newest pass.
+  // Of the newest phase.
   EXPECT_DOUBLE_EQ(ValueOf(points[0], "train/auc"), .7);
   EXPECT_DOUBLE_EQ(ValueOf(points[0], "train/examples_per_second"), 100);
   EXPECT_DOUBLE_EQ(ValueOf(points[0], "train/staleness_p50"), 3);

@@ -17,7 +17,7 @@ namespace {
 const PhaseId kTrain{"train", 2};
 const PhaseId kTest{"test", 2};
 
-// What the reports of one pass add up to.
+// What the reports of one phase add up to.
 struct Sum {
   uint64_t examples = 0;
   uint64_t steps = 0;
