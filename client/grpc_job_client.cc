@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
-#include "client/work_messages.h"
+#include "client/range_messages.h"
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
 
@@ -175,7 +175,7 @@ absl::Status GrpcJobClient::MarkCut(
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_cut(cut);
-  for (const v1::TrainedExamples& work : trained) *request.add_trained() = work;
+  for (const v1::TrainedExamples& each : trained) *request.add_trained() = each;
   v1::MarkCutResponse response;
   return connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
@@ -320,10 +320,10 @@ absl::Status GrpcJobClient::LeaveSteps() {
 }
 
 absl::StatusOr<data::ExampleIntervals> GrpcJobClient::DefineWork(
-    const std::string& work, const std::vector<data::WorkItem>& items,
+    const std::string& phase_name, const std::vector<data::DataRange>& items,
     uint64_t num_examples, const std::string& order) {
   const v1::DefineWorkRequest request =
-      ToDefineWorkRequest(work, items, num_examples, order);
+      ToDefineWorkRequest(phase_name, items, num_examples, order);
   v1::DefineWorkResponse response;
   OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
@@ -354,10 +354,10 @@ void GrpcJobClient::EndLease(uint64_t number) {
 }
 
 absl::StatusOr<Leases> GrpcJobClient::LeaseWork(
-    const std::string& work, uint32_t max_items,
+    const std::string& phase_name, uint32_t max_items,
     const std::vector<uint64_t>& done_leases) {
   v1::LeaseWorkRequest request;
-  request.set_work(work);
+  request.set_work(phase_name);
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_max_ranges(max_items);

@@ -53,10 +53,10 @@ class GrpcJobClient : public JobClient {
                                        uint64_t awaited) override;
   absl::Status LeaveSteps() override;
   absl::StatusOr<data::ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<data::WorkItem>& items,
+      const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) override;
   absl::StatusOr<Leases> LeaseWork(
-      const std::string& work, uint32_t max_items,
+      const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
   absl::Status Checkpoint() override;

@@ -17,7 +17,7 @@
 #include "base/push_stamp.h"
 #include "base/types.h"
 #include "data/order/example_intervals.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 #include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/coordinator_progress.pb.h"
@@ -34,13 +34,13 @@ struct PushCompletion {
   // of the worker's own.
   std::optional<PushStamp> push;
   // Rows need gradients of these examples, with a name in one push.
-  std::vector<data::WorkItem> examples;
+  std::vector<data::DataRange> examples;
   // Dense parameters need gradients of these.
-  std::vector<data::WorkItem> dense_examples;
+  std::vector<data::DataRange> dense_examples;
 };
 
 struct Leases {
-  std::vector<data::WorkItem> items;
+  std::vector<data::DataRange> items;
   std::vector<PushCompletion> push_completions;
   // Nothing is left, and nothing will come back.
   bool exhausted = false;
@@ -121,12 +121,12 @@ class JobClient {
   // DefineWorkRequest has it. Returns, for work without items, the examples
   // that were trained already.
   virtual absl::StatusOr<data::ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<data::WorkItem>& items,
+      const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) = 0;
   // At most `max_items` items and push completions. None, and not exhausted:
   // ask again soon.
   virtual absl::StatusOr<Leases> LeaseWork(
-      const std::string& work, uint32_t max_items,
+      const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) = 0;
 
   virtual absl::StatusOr<v1::JobStatusResponse> GetJobStatus() = 0;

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
+#include "coordinator/ranges/train_phase.h"
 #include "coordinator/truncated.h"
-#include "coordinator/work/train_work.h"
 
 namespace oarlock::coordinator {
 namespace {
@@ -127,11 +127,12 @@ void Coordinator::ExcuseFromLaterMembers(const WorkerRecord& worker,
                                          WorkerIndex index) {
   const uint32_t first = std::max(trained_epochs_, worker.trained_epochs);
   uint32_t epoch = first;
-  while (barriers_.HasPassed(TrainWork(epoch + 1))) ++epoch;
+  while (barriers_.HasPassed(TrainPhaseName(epoch + 1))) ++epoch;
   if (epoch == first) return;
   // Beyond a limit of names the others wait, as they would at any barrier.
   barriers_
-      .Arrive(absl::StrCat(TrainWork(epoch), cluster::kMembersBarrier), index,
+      .Arrive(absl::StrCat(TrainPhaseName(epoch), cluster::kMembersBarrier),
+              index,
               /*for_good=*/false)
       .IgnoreError();
 }
@@ -175,9 +176,9 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
 void Coordinator::AddProgress(const WorkerRecord& worker,
                               const v1::PhaseProgress& progress,
                               absl::Time now) {
-  const std::string work = JobProgress::NameOf(progress);
-  if (worker.alive() && !TrainEpoch(work).has_value() &&
-      work_.HadRanges(work)) {
+  const std::string phase_name = JobProgress::NameOf(progress);
+  if (worker.alive() && !EpochOfPhaseName(phase_name).has_value() &&
+      ranges_.HadRanges(phase_name)) {
     progress_.AddOpen(WorkerIndex(worker.state.worker_index()), progress, now);
   } else {
     progress_.Add(progress, now);
@@ -281,20 +282,20 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
 absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
     const v1::DefineWorkRequest& request) {
   absl::MutexLock lock(&mutex_);
-  if (work_.IsDefined(request.work())) {
-    OARLOCK_RETURN_IF_ERROR(work_.Define(request));
+  if (ranges_.IsDefined(request.work())) {
+    OARLOCK_RETURN_IF_ERROR(ranges_.Define(request));
   } else {
     OARLOCK_RETURN_IF_ERROR(
         calls_
             .Begin([&](auto* call) { *call->mutable_define_work() = request; })
             .status());
-    OARLOCK_RETURN_IF_ERROR(work_.Define(request));
+    OARLOCK_RETURN_IF_ERROR(ranges_.Define(request));
     progress_.SetNumExamples(request.work(), request.num_examples());
   }
   v1::DefineWorkResponse response;
   // Whoever leases is given nothing that is covered.
   if (request.ranges().empty()) {
-    for (v1::WorkRange& range : work_.Covered(request.work())) {
+    for (v1::WorkRange& range : ranges_.Covered(request.work())) {
       *response.add_covered() = std::move(range);
     }
   }
@@ -316,16 +317,16 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
     *call->mutable_lease_work() = request;
   }));
   const bool stopped =
-      training_.stopped() && TrainEpoch(request.work()).has_value();
+      training_.stopped() && EpochOfPhaseName(request.work()).has_value();
   bool told_all = false;
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
-                           work_.Lease(request, stopped, &told_all));
+                           ranges_.Lease(request, stopped, &told_all));
   if (told_all) {
     progress_.Keep(WorkerIndex(request.worker_index()), request.work());
   }
   if (response.leases_size() > 0) progress_.NoteStart(request.work(), now);
   if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
-      TrainEpoch(request.work()).has_value()) {
+      EpochOfPhaseName(request.work()).has_value()) {
     worker->had_examples = true;
   }
   return response;

@@ -57,10 +57,10 @@
 #include "coordinator/cut_state.h"
 #include "coordinator/dead_workers.h"
 #include "coordinator/job_progress.h"
+#include "coordinator/ranges/range_queue.h"
+#include "coordinator/ranges/training_state.h"
 #include "coordinator/server_records.h"
 #include "coordinator/step_clocks.h"
-#include "coordinator/work/training_state.h"
-#include "coordinator/work/work_queue.h"
 #include "coordinator/worker_record.h"
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/checkpoint.pb.h"
@@ -261,7 +261,7 @@ class Coordinator {
   absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);
   DeadWorkers dead_workers_ ABSL_GUARDED_BY(mutex_);
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
-  WorkQueue work_ ABSL_GUARDED_BY(mutex_);
+  RangeQueue ranges_ ABSL_GUARDED_BY(mutex_);
   CutState cuts_ ABSL_GUARDED_BY(mutex_);
   StepClocks steps_ ABSL_GUARDED_BY(mutex_);
   // Until the next cut is opened.

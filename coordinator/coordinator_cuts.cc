@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/work/train_work.h"
+#include "coordinator/ranges/train_phase.h"
 
 namespace oarlock::coordinator {
 
@@ -81,7 +81,7 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
   OARLOCK_RETURN_IF_ERROR(cuts_.Mark(request));
   for (const v1::TrainedExamples& trained : request.trained()) {
     for (const v1::WorkRange& range : trained.ranges()) {
-      work_.Cover(trained.work(), range);
+      ranges_.Cover(trained.work(), range);
     }
   }
   return absl::OkStatus();
@@ -114,17 +114,17 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
   manifest->set_next_generation(next_generation_);
   uint32_t trained_epochs = epochs_before_cut_;
   for (const auto& [name, covered] : cuts_.Covered()) {
-    v1::WorkCoverage* work = manifest->add_works();
-    work->set_work(name);
+    v1::WorkCoverage* coverage = manifest->add_works();
+    coverage->set_work(name);
     for (const v1::WorkRange& range : covered.ranges()) {
-      *work->add_covered() = range;
+      *coverage->add_covered() = range;
     }
-    work->set_order(work_.Order(name));
-    const std::optional<uint32_t> epoch = TrainEpoch(name);
-    work->set_done(epoch.has_value() &&
-                   (*epoch < epochs_before_cut_ ||
-                    progress_.IsWhole(name, covered.size())));
-    if (work->done()) trained_epochs = std::max(trained_epochs, *epoch + 1);
+    coverage->set_order(ranges_.Order(name));
+    const std::optional<uint32_t> epoch = EpochOfPhaseName(name);
+    coverage->set_done(epoch.has_value() &&
+                       (*epoch < epochs_before_cut_ ||
+                        progress_.IsWhole(name, covered.size())));
+    if (coverage->done()) trained_epochs = std::max(trained_epochs, *epoch + 1);
   }
   progress_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
   if (description_.has_value()) {
@@ -136,8 +136,8 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
 uint32_t Coordinator::TrainedEpochs() const {
   // A phase is defined when the one before it is over on all workers.
   uint32_t trained = std::max(trained_epochs_, training_.num_trained_files());
-  for (const std::string& name : work_.names()) {
-    trained = std::max(trained, TrainEpoch(name).value_or(0));
+  for (const std::string& name : ranges_.names()) {
+    trained = std::max(trained, EpochOfPhaseName(name).value_or(0));
   }
   return trained;
 }
@@ -157,13 +157,13 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     dead_workers_.SetRetired(WorkerIndex(i), Generation(next_generation_ - 1));
   }
-  for (const v1::WorkCoverage& work : manifest.works()) {
-    work_.SetOrder(work.work(), work.order());
-    for (const v1::WorkRange& range : work.covered()) {
-      work_.Cover(work.work(), range);
+  for (const v1::WorkCoverage& coverage : manifest.works()) {
+    ranges_.SetOrder(coverage.work(), coverage.order());
+    for (const v1::WorkRange& range : coverage.covered()) {
+      ranges_.Cover(coverage.work(), range);
     }
-    const std::optional<uint32_t> epoch = TrainEpoch(work.work());
-    if (work.done() && epoch.has_value()) {
+    const std::optional<uint32_t> epoch = EpochOfPhaseName(coverage.work());
+    if (coverage.done() && epoch.has_value()) {
       trained_epochs_ = std::max(trained_epochs_, *epoch + 1);
     }
   }

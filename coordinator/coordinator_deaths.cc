@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/dead_worker_recovery.h"
-#include "coordinator/work/train_work.h"
+#include "coordinator/ranges/train_phase.h"
 
 namespace oarlock::coordinator {
 
@@ -51,13 +51,13 @@ void Coordinator::RecoverWorkers(absl::Time now) {
     if (incarnation.needs_ledgers) {
       RecoverWorker(*std::move(claimed));
     } else {
-      work_.Reclaim(incarnation.worker, incarnation.generation);
+      ranges_.Reclaim(incarnation.worker, incarnation.generation);
     }
   }
   dead_workers_.Retire([this](WorkerIndex worker, Generation generation)
                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                             return work_.HasPushCompletionsOf(worker,
-                                                               generation);
+                             return ranges_.HasPushCompletionsOf(worker,
+                                                                 generation);
                            });
 }
 
@@ -66,41 +66,41 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   dead.worker = claimed.incarnation.worker;
   dead.generation = claimed.incarnation.generation;
   dead.ledgers = std::move(claimed.ledgers);
-  for (WorkShare& share : work_.Claim(dead.worker, dead.generation)) {
-    const std::optional<uint32_t> epoch = TrainEpoch(share.work);
+  for (RangeShare& share : ranges_.Claim(dead.worker, dead.generation)) {
+    const std::optional<uint32_t> epoch = EpochOfPhaseName(share.phase_name);
     if (!epoch.has_value()) {
-      work_.Return(share);
+      ranges_.Return(share);
       continue;
     }
     LeasedExamples& leased = dead.leased[*epoch];
     leased.ranges = std::move(share.ranges);
     // One with a name is completed by whoever comes next as it would have been.
-    WorkShare named{share.work, {}, {}};
+    RangeShare named{share.phase_name, {}, {}};
     for (v1::PushRepair& completion : share.push_completions) {
       const bool has_name = completion.worker().worker_generation() != 0;
       (has_name ? named.push_completions : leased.push_completions)
           .push_back(std::move(completion));
     }
-    work_.Return(named);
+    ranges_.Return(named);
   }
   size_t num_push_completions = 0;
   size_t num_ranges = 0;
   for (auto& [epoch, of_epoch] : RecoverExamples(dead)) {
-    const std::string work = TrainWork(epoch);
+    const std::string phase_name = TrainPhaseName(epoch);
     // No cut is opened before the push completions are done, so what they are
     // for may be noted as trained now.
     for (const v1::WorkRange& range : of_epoch.covered)
-      work_.Cover(work, range);
-    cuts_.Cover(work, of_epoch.covered);
+      ranges_.Cover(phase_name, range);
+    cuts_.Cover(phase_name, of_epoch.covered);
     num_push_completions += of_epoch.push_completions.size();
     num_ranges += of_epoch.returned.size();
     if (of_epoch.push_completions.empty() && of_epoch.returned.empty())
       continue;
-    WorkShare share;
-    share.work = work;
+    RangeShare share;
+    share.phase_name = phase_name;
     share.ranges = std::move(of_epoch.returned);
     share.push_completions = std::move(of_epoch.push_completions);
-    work_.Return(share);
+    ranges_.Return(share);
   }
   spdlog::info(
       "what worker {} generation {} had when it died goes to others: {} ranges "
@@ -117,7 +117,7 @@ absl::Status Coordinator::CheckWorkersAreRecovered() const {
                      " died and not all servers have told what they applied "
                      "of its pushes; call again"));
   }
-  if (const size_t completions = work_.num_push_completions();
+  if (const size_t completions = ranges_.num_push_completions();
       completions > 0) {
     return absl::UnavailableError(absl::StrCat(
         completions,

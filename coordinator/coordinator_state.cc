@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/ranges/train_phase.h"
 #include "coordinator/recorded_time.h"
-#include "coordinator/work/train_work.h"
 
 namespace oarlock::coordinator {
 
@@ -58,7 +58,7 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_last_tick_unix_ns(ToRecorded(last_tick_));
   dead_workers_.Save(state.mutable_deaths());
   barriers_.Save(state.mutable_barriers());
-  work_.Save(state.mutable_work());
+  ranges_.Save(state.mutable_work());
   cuts_.Save(state.mutable_cuts());
   state.set_trained_epochs(trained_epochs_);
   state.set_epochs_before_cut(epochs_before_cut_);
@@ -96,7 +96,7 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   last_tick_ = FromRecorded(state.last_tick_unix_ns());
   dead_workers_.Load(state.deaths());
   barriers_.Load(state.barriers());
-  work_.Load(state.work());
+  ranges_.Load(state.work());
   cuts_.Load(state.cuts());
   trained_epochs_ = state.trained_epochs();
   epochs_before_cut_ = state.epochs_before_cut();
@@ -218,8 +218,9 @@ void Coordinator::BeginRun() {
   // A worker begins with the barriers of the epoch that it begins with.
   barriers_ = Barriers();
   trained_epochs_ = TrainedEpochs();
-  work_.BeginRun(
-      [](const std::string& work) { return TrainEpoch(work).has_value(); });
+  ranges_.BeginRun([](const std::string& phase_name) {
+    return EpochOfPhaseName(phase_name).has_value();
+  });
   progress_ = JobProgress();
   training_.BeginRun();
   job_ = JobState();

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/work/train_work.h"
+#include "coordinator/ranges/train_phase.h"
 
 namespace oarlock::coordinator {
 
@@ -61,9 +61,10 @@ absl::Status Coordinator::NoteFile(const v1::NoteFileRequest& request) {
   OARLOCK_RETURN_IF_ERROR(training_.CheckFile(file));
   // Ranges of a stopped epoch are left in the queue. One that workers split by
   // themselves has none there.
-  const std::string work = TrainWork(file.epoch());
-  if (file.trained() && (!work_.IsAllDone(work) ||
-                         (training_.stopped() && !work_.HadRanges(work)))) {
+  const std::string phase_name = TrainPhaseName(file.epoch());
+  if (file.trained() &&
+      (!ranges_.IsAllDone(phase_name) ||
+       (training_.stopped() && !ranges_.HadRanges(phase_name)))) {
     return absl::FailedPreconditionError(absl::StrCat(
         "file '", file.file(), "' of epoch ", file.epoch(),
         " is not wholly trained; the rest is trained when the job goes on"));

@@ -65,17 +65,17 @@ void CutState::EndEarly(std::string why) {
   if (ended_why_.empty()) ended_why_ = std::move(why);
 }
 
-void CutState::Cover(const std::string& work,
+void CutState::Cover(const std::string& phase_name,
                      const std::vector<v1::WorkRange>& ranges) {
   if (ranges.empty()) return;
   if (open_) {
     Report& report = later_.emplace_back();
     report.cut = newest_ + 1;
-    report.trained.set_work(work);
+    report.trained.set_work(phase_name);
     report.trained.mutable_ranges()->Assign(ranges.begin(), ranges.end());
     return;
   }
-  RangeSet& covered = covered_[work];
+  RangeSet& covered = covered_[phase_name];
   for (const v1::WorkRange& range : ranges) covered.Add(range);
 }
 
@@ -83,9 +83,9 @@ std::map<std::string, RangeSet> CutState::Covered() const { return covered_; }
 
 void CutState::Restore(const v1::CheckpointManifest& manifest) {
   newest_ = std::max(newest_, manifest.cut());
-  for (const v1::WorkCoverage& work : manifest.works()) {
-    RangeSet& covered = covered_[work.work()];
-    for (const v1::WorkRange& range : work.covered()) covered.Add(range);
+  for (const v1::WorkCoverage& coverage : manifest.works()) {
+    RangeSet& covered = covered_[coverage.work()];
+    for (const v1::WorkRange& range : coverage.covered()) covered.Add(range);
   }
 }
 

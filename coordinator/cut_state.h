@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "coordinator/work/range_set.h"
+#include "coordinator/ranges/range_set.h"
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
@@ -56,7 +56,8 @@ class CutState {
 
   // Examples of a dead worker that are covered without a mark of it: before
   // newest() if no cut is open, else before the one after it.
-  void Cover(const std::string& work, const std::vector<v1::WorkRange>& ranges);
+  void Cover(const std::string& phase_name,
+             const std::vector<v1::WorkRange>& ranges);
   // Examples before newest(), by name of the work.
   std::map<std::string, RangeSet> Covered() const;
   // Numbers up to this one have been used.

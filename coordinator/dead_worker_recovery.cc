@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/push_window.h"
-#include "coordinator/work/range_set.h"
+#include "coordinator/ranges/range_set.h"
 
 namespace oarlock::coordinator {
 namespace {

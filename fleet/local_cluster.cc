@@ -6,7 +6,7 @@
 #include "base/call_and_wait.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "client/work_messages.h"
+#include "client/range_messages.h"
 #include "pserver/checkpoint/part_loader.h"
 
 namespace oarlock {
@@ -210,19 +210,19 @@ absl::StatusOr<uint64_t> LocalJobClient::ReportSteps(uint64_t finished,
 }
 
 absl::StatusOr<data::ExampleIntervals> LocalJobClient::DefineWork(
-    const std::string& work, const std::vector<data::WorkItem>& items,
+    const std::string& phase_name, const std::vector<data::DataRange>& items,
     uint64_t num_examples, const std::string& order) {
   const v1::DefineWorkRequest request =
-      client::ToDefineWorkRequest(work, items, num_examples, order);
+      client::ToDefineWorkRequest(phase_name, items, num_examples, order);
   OARLOCK_RETURN_IF_ERROR(coordinator_.DefineWork(request).status());
   return data::ExampleIntervals();
 }
 
 absl::StatusOr<client::Leases> LocalJobClient::LeaseWork(
-    const std::string& work, uint32_t max_items,
+    const std::string& phase_name, uint32_t max_items,
     const std::vector<uint64_t>& done_leases) {
   v1::LeaseWorkRequest request;
-  request.set_work(work);
+  request.set_work(phase_name);
   request.set_worker_generation(generation_);
   request.set_max_ranges(max_items);
   for (uint64_t lease : done_leases) request.add_done(lease);

@@ -107,10 +107,10 @@ class LocalJobClient : public client::JobClient {
   absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
                                        uint64_t awaited) override;
   absl::StatusOr<data::ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<data::WorkItem>& items,
+      const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) override;
   absl::StatusOr<client::Leases> LeaseWork(
-      const std::string& work, uint32_t max_items,
+      const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;
   absl::Status Checkpoint() override {
     return absl::FailedPreconditionError("a local run makes no checkpoints");

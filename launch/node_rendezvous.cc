@@ -119,7 +119,7 @@ absl::Status NodeRendezvous::Check(const v1::NodeReport& report) const {
   }
   const bool all_here = static_cast<int>(nodes_.size()) == num_nodes_;
   const bool taken = report.rank() >= 0 && IsTaken(report.rank());
-  if (phase_ != Phase::kOver && (all_here || taken)) {
+  if (state_ != State::kOver && (all_here || taken)) {
     std::vector<std::string> names;
     for (const Node& node : nodes_) {
       if (all_here || node.rank == report.rank()) names.push_back(NameOf(node));
@@ -142,7 +142,7 @@ absl::StatusOr<NodeRendezvous::Node*> NodeRendezvous::Enter(
   // It was taken for dead, and has heard nothing of that.
   if (!report.has_ready()) return nullptr;
   absl::Status status = Check(report);
-  if (status.ok() && phase_ == Phase::kOver) {
+  if (status.ok() && state_ == State::kOver) {
     status = absl::FailedPreconditionError(
         absl::StrCat("the job is over: ", over_.reason()));
   }
@@ -181,10 +181,10 @@ absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
   node->missed_heartbeats = 0;
   if (report.has_ready()) {
     OnReady(report.ready(), node);
-  } else if (phase_ == Phase::kWaiting && report.failed().final()) {
+  } else if (state_ == State::kWaiting && report.failed().final()) {
     // Another failure ended the attempt first, but this one ends the job.
     OnFailed(report.failed(), *node);
-  } else if (phase_ == Phase::kRunning && AttemptOf(report) == attempt_) {
+  } else if (state_ == State::kRunning && AttemptOf(report) == attempt_) {
     node->started = true;
     if (report.has_done()) {
       node->done = true;
@@ -198,10 +198,10 @@ absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
 
 void NodeRendezvous::OnReady(const v1::NodeShare& share, Node* node) {
   // It ran, and asks to start anew: it had lost sight of this node.
-  if (phase_ == Phase::kRunning && node->started) {
+  if (state_ == State::kRunning && node->started) {
     EndAttempt(absl::StrCat(NameOf(*node), " was cut off, and is back"), true);
   }
-  if (phase_ != Phase::kWaiting) return;
+  if (state_ != State::kWaiting) return;
   node->ready = true;
   node->share = share;
   const bool all_ready =
@@ -216,7 +216,7 @@ void NodeRendezvous::BeginAttempt() {
     if (node.rank < 0) node.rank = LowestFreeRank();
     last_hosts_[node.rank] = node.host;
   }
-  phase_ = Phase::kRunning;
+  state_ = State::kRunning;
 }
 
 void NodeRendezvous::OnDone() {
@@ -224,7 +224,7 @@ void NodeRendezvous::OnDone() {
                    [](const Node& node) { return node.done; })) {
     return;
   }
-  phase_ = Phase::kOver;
+  state_ = State::kOver;
   over_.Clear();
   over_.set_success(true);
 }
@@ -246,7 +246,7 @@ void NodeRendezvous::EndAttempt(const std::string& reason, bool may_go_on) {
     return;
   }
   ++attempt_;
-  phase_ = Phase::kWaiting;
+  state_ = State::kWaiting;
   ticks_ = 0;
   over_.Clear();
   over_.set_again(true);
@@ -255,7 +255,7 @@ void NodeRendezvous::EndAttempt(const std::string& reason, bool may_go_on) {
 }
 
 void NodeRendezvous::GiveUp(const std::string& reason) {
-  phase_ = Phase::kOver;
+  state_ = State::kOver;
   over_.Clear();
   over_.set_reason(reason);
 }
@@ -263,13 +263,13 @@ void NodeRendezvous::GiveUp(const std::string& reason) {
 v1::MeetingAnswer NodeRendezvous::ResponseTo(const v1::NodeReport& report,
                                              Node* node) {
   v1::MeetingAnswer response;
-  if (phase_ == Phase::kOver) {
+  if (state_ == State::kOver) {
     node->notified = true;
     *response.mutable_over() = over_;
-  } else if (report.has_ready() && phase_ == Phase::kWaiting) {
+  } else if (report.has_ready() && state_ == State::kWaiting) {
     response.mutable_waiting()->set_missing(Missing());
   } else if (!report.has_ready() &&
-             (phase_ == Phase::kWaiting || AttemptOf(report) != attempt_)) {
+             (state_ == State::kWaiting || AttemptOf(report) != attempt_)) {
     *response.mutable_over() = over_;
   } else {
     response.mutable_round()->set_round(attempt_);
@@ -296,18 +296,18 @@ void NodeRendezvous::Tick() {
     silent.push_back(NameOf(nodes_[i]));
     nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if (!silent.empty() && phase_ != Phase::kOver) {
+  if (!silent.empty() && state_ != State::kOver) {
     const std::string text = absl::StrCat(
         absl::StrJoin(silent, ", "), " sent no heartbeat for ",
         absl::FormatDuration(options_.heartbeat_timeout),
         ": its launcher was stopped or died, or it is cut off from node 0");
-    if (phase_ == Phase::kRunning) {
+    if (state_ == State::kRunning) {
       EndAttempt(text, true);
     } else {
       spdlog::warn("rendezvous: {}; its place is free again", text);
     }
   }
-  if (phase_ != Phase::kWaiting || ++ticks_ < rendezvous_ticks_) return;
+  if (state_ != State::kWaiting || ++ticks_ < rendezvous_ticks_) return;
   GiveUp(absl::StrCat(
       Missing(), " did not come to ", options_.endpoint, " within ",
       absl::FormatDuration(options_.rendezvous_timeout),

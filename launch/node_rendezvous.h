@@ -63,7 +63,7 @@ class NodeRendezvous {
   void AwaitAllNotified(absl::Duration timeout) const;
 
  private:
-  enum class Phase { kWaiting, kRunning, kOver };
+  enum class State { kWaiting, kRunning, kOver };
 
   struct Node {
     uint64_t launcher_id = 0;
@@ -113,14 +113,14 @@ class NodeRendezvous {
   const int rendezvous_ticks_;
 
   mutable absl::Mutex mutex_;
-  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kWaiting;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kWaiting;
   // Of the attempt that runs, or is waited for.
   uint32_t attempt_ ABSL_GUARDED_BY(mutex_) = 0;
   // Those that are there, in order of arrival.
   std::vector<Node> nodes_ ABSL_GUARDED_BY(mutex_);
   // By rank: where it was when it was there last.
   std::vector<std::string> last_hosts_ ABSL_GUARDED_BY(mutex_);
-  // In this phase.
+  // In this state.
   int ticks_ ABSL_GUARDED_BY(mutex_) = 0;
   // How the last attempt ended.
   v1::MeetingOver over_ ABSL_GUARDED_BY(mutex_);

@@ -25,8 +25,8 @@
 #include "worker/epoch/sync_epoch.h"
 #include "worker/geo/geo_epoch.h"
 #include "worker/geo/geo_push_completion.h"
-#include "worker/input/leased_work.h"
-#include "worker/input/stoppable_work.h"
+#include "worker/input/leased_ranges.h"
+#include "worker/input/stoppable_ranges.h"
 #include "worker/online/online_training.h"
 
 namespace oarlock::worker {
@@ -241,7 +241,7 @@ EpochContext Trainer::ContextOf(const TrainingData& data,
   // The dense table stands last.
   context.dense_optimizer = plan_.tables.back().optimizer();
   context.phase = phase;
-  context.work_name = phase.Work();
+  context.phase_name = phase.Name();
   context.cuts = cuts_.get();
   context.geo = geo_.get();
   context.data = data.data_options();
@@ -262,31 +262,31 @@ absl::Status Trainer::RunPhase(TrainingData& data, const PhaseId& phase,
                                bool trains) {
   EpochContext context = ContextOf(data, phase);
   if (!trains) context.cuts = nullptr;
-  LeasedWork::RunCompletion run_completion;
+  LeasedRanges::RunCompletion run_completion;
   if (trains && config_.mode() != "sync") {
     run_completion = [&context](const client::PushCompletion& completion) {
       return context.geo != nullptr ? RunGeoPushCompletion(context, completion)
                                     : RunPushCompletion(context, completion);
     };
   }
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<PassWork> work,
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<EpochRanges> ranges,
                            data.StartPhase(phase, std::move(run_completion)));
-  context.new_reader = work->new_reader();
+  context.new_reader = ranges->new_reader();
   for (bool more = true; more;) {
     // Leased work is stopped by whoever leases it, and has push completions to
     // make.
-    const bool stops_itself = trains && work->num_rounds().has_value();
-    std::deque<StoppableWork> stoppable;
-    context.work.clear();
-    for (data::WorkSource* source : work->sources()) {
-      context.work.push_back(
+    const bool stops_itself = trains && ranges->num_rounds().has_value();
+    std::deque<StoppableRanges> stoppable;
+    context.ranges.clear();
+    for (data::RangeSource* source : ranges->sources()) {
+      context.ranges.push_back(
           stops_itself ? &stoppable.emplace_back(job_, source) : source);
     }
     OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
-                                ? RunSyncEpoch(context, work->num_rounds())
+                                ? RunSyncEpoch(context, ranges->num_rounds())
                             : trains ? RunEpochAlone(context)
                                      : RunEvaluation(context));
-    OARLOCK_ASSIGN_OR_RETURN(more, work->AwaitMore());
+    OARLOCK_ASSIGN_OR_RETURN(more, ranges->AwaitMore());
   }
   return absl::OkStatus();
 }
@@ -302,7 +302,7 @@ absl::StatusOr<uint32_t> Trainer::FirstEpoch() {
   const PhaseId last{"test", trained - 1};
   const bool is_evaluated = std::any_of(
       status.evaluations().begin(), status.evaluations().end(),
-      [&](const v1::Evaluation& e) { return e.work() == last.Work(); });
+      [&](const v1::Evaluation& e) { return e.work() == last.Name(); });
   // If the others of this run make it, so does a worker that comes later.
   const bool in_this_run =
       std::any_of(status.phases().begin(), status.phases().end(),

@@ -43,9 +43,9 @@ Figures Measure(const std::string& path,
   oarlock::data::DataOptions options;
   options.dense_transform = transform;
   options.sparse_feature_dim = 10'000'001;
-  oarlock::data::SharedList work(oarlock::data::WholeFileItems(1));
+  oarlock::data::SharedList ranges(oarlock::data::WholeFileItems(1));
   oarlock::data::BadLines bad_lines;
-  oarlock::data::BatchReader reader(options, {path}, &work, &bad_lines);
+  oarlock::data::BatchReader reader(options, {path}, &ranges, &bad_lines);
   oarlock::data::Batch batch;
   size_t num_lines = 0;
   const double start = oarlock_bench::ThreadCpu();

@@ -45,9 +45,9 @@ uint64_t BytesOf(const v1::ServerPart& server) {
 }
 
 // Examples in ranges with an end.
-uint64_t ExamplesOf(const v1::WorkCoverage& work) {
+uint64_t ExamplesOf(const v1::WorkCoverage& coverage) {
   uint64_t examples = 0;
-  for (const v1::WorkRange& range : work.covered()) {
+  for (const v1::WorkRange& range : coverage.covered()) {
     if (range.end() > range.begin()) examples += range.end() - range.begin();
   }
   return examples;
@@ -99,10 +99,10 @@ std::string FormatCheckpoint(const checkpoint::LoadedCheckpoint& checkpoint) {
   absl::StrAppend(&text, FormatColumns(rows));
   if (manifest.works_size() == 0) return text;
   rows = {{"phase", "examples", "ranges", "over"}};
-  for (const v1::WorkCoverage& work : manifest.works()) {
-    rows.push_back({work.work(), absl::StrCat(ExamplesOf(work)),
-                    absl::StrCat(work.covered_size()),
-                    work.done() ? "yes" : "no"});
+  for (const v1::WorkCoverage& coverage : manifest.works()) {
+    rows.push_back({coverage.work(), absl::StrCat(ExamplesOf(coverage)),
+                    absl::StrCat(coverage.covered_size()),
+                    coverage.done() ? "yes" : "no"});
   }
   return absl::StrCat(text, "\n", FormatColumns(rows));
 }
@@ -111,7 +111,8 @@ nlohmann::ordered_json CheckpointJson(
     const checkpoint::LoadedCheckpoint& checkpoint) {
   using Json = nlohmann::ordered_json;
   const v1::CheckpointManifest& manifest = checkpoint.manifest;
-  Json tables = Json::array(), servers = Json::array(), works = Json::array();
+  Json tables = Json::array(), servers = Json::array(),
+       coverages = Json::array();
   for (const v1::TableConfig& table : manifest.tables()) {
     const TableSum sum = SumOf(manifest, table.id());
     Json one = {{"id", table.id()},
@@ -134,11 +135,11 @@ nlohmann::ordered_json CheckpointJson(
                        {"written_bytes", server.written_bytes()},
                        {"write_seconds", server.write_seconds()}});
   }
-  for (const v1::WorkCoverage& work : manifest.works()) {
-    works.push_back({{"work", work.work()},
-                     {"examples", ExamplesOf(work)},
-                     {"ranges", work.covered_size()},
-                     {"done", work.done()}});
+  for (const v1::WorkCoverage& coverage : manifest.works()) {
+    coverages.push_back({{"work", coverage.work()},
+                         {"examples", ExamplesOf(coverage)},
+                         {"ranges", coverage.covered_size()},
+                         {"done", coverage.done()}});
   }
   return {{"folder", checkpoint.folder},
           {"cut", manifest.cut()},
@@ -152,7 +153,7 @@ nlohmann::ordered_json CheckpointJson(
           {"next_generation", manifest.next_generation()},
           {"tables", std::move(tables)},
           {"servers", std::move(servers)},
-          {"works", std::move(works)}};
+          {"works", std::move(coverages)}};
 }
 
 }  // namespace oarlock::cli

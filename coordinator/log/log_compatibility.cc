@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "coordinator/work/train_work.h"
+#include "coordinator/ranges/train_phase.h"
 
 namespace oarlock::coordinator {
 namespace {
@@ -170,7 +170,7 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Create(
 
 absl::Status RunFile::Note(const v1::CoordinatorCall& call) {
   if (call.has_define_work() && call.define_work().ranges().empty() &&
-      TrainEpoch(call.define_work().work()).has_value()) {
+      EpochOfPhaseName(call.define_work().work()).has_value()) {
     return Forbid("data that is not leased");
   }
   if (!call.has_server_heartbeat() ||

@@ -34,7 +34,7 @@ absl::Status ExampleFetcher::MoveTo(size_t file, uint64_t line) {
   }
   const uint64_t now = lines_->line_number();
   if (can_seek && (line < now || line - now > kNearLines)) {
-    const WorkItem item =
+    const DataRange item =
         index_->ItemOf({static_cast<uint32_t>(file), line, line + 1});
     OARLOCK_RETURN_IF_ERROR(
         lines_->Seek(item.byte_offset, line - item.skip_lines));

@@ -11,11 +11,11 @@
 namespace oarlock::data {
 
 BatchReader::BatchReader(const DataOptions& options,
-                         std::vector<std::string> files, WorkSource* work,
+                         std::vector<std::string> files, RangeSource* ranges,
                          BadLines* bad_lines)
     : options_(options),
       files_(std::move(files)),
-      work_(work),
+      ranges_(ranges),
       bad_lines_(bad_lines),
       parser_(NewLineParser(options)) {
   OARLOCK_CHECK(options_.Validate().ok());
@@ -43,10 +43,10 @@ absl::StatusOr<bool> BatchReader::Fill(size_t batch_size, Batch* batch) {
     const size_t examples_before = batch->num_examples;
     OARLOCK_ASSIGN_OR_RETURN(const bool finished, ReadItem(batch_size, batch));
     if (!finished) continue;
-    const WorkItem item = *std::exchange(item_, std::nullopt);
+    const DataRange item = *std::exchange(item_, std::nullopt);
     if (batch->num_examples == examples_before) {
       // Nobody holds an example of it.
-      work_->Done(item);
+      ranges_->Done(item);
     } else {
       finished_.push_back(item);
     }
@@ -58,10 +58,10 @@ absl::StatusOr<bool> BatchReader::Fill(size_t batch_size, Batch* batch) {
 }
 
 absl::Status BatchReader::StartItem() {
-  if (work_is_over_) return absl::OkStatus();
-  OARLOCK_ASSIGN_OR_RETURN(std::optional<WorkItem> item, work_->Next());
+  if (ranges_are_over_) return absl::OkStatus();
+  OARLOCK_ASSIGN_OR_RETURN(std::optional<DataRange> item, ranges_->Next());
   if (!item.has_value()) {
-    work_is_over_ = true;
+    ranges_are_over_ = true;
     lines_.reset();
     return absl::OkStatus();
   }
@@ -79,7 +79,7 @@ absl::Status BatchReader::StartItem() {
   return absl::OkStatus();
 }
 
-absl::Status BatchReader::MoveTo(const WorkItem& item) {
+absl::Status BatchReader::MoveTo(const DataRange& item) {
   const bool goes_on = lines_ != nullptr && source_ == item.source;
   const bool can_seek = CanSeek(options_, files_[item.source]);
   if (!goes_on || (!can_seek && lines_->line_number() > item.begin)) {
@@ -143,7 +143,7 @@ absl::StatusOr<bool> BatchReader::ReadItem(size_t batch_size, Batch* batch) {
 }
 
 void BatchReader::ReportDone() {
-  for (const WorkItem& item : finished_) work_->Done(item);
+  for (const DataRange& item : finished_) ranges_->Done(item);
   finished_.clear();
 }
 

@@ -1,4 +1,4 @@
-// Bytes to batches: reads the work items that a WorkSource gives out and fills
+// Bytes to batches: reads the work items that a RangeSource gives out and fills
 // batches with their examples.
 
 #ifndef OARLOCK_DATA_ORDER_EXAMPLE_READER_H_
@@ -18,8 +18,8 @@
 #include "data/data_options.h"
 #include "data/parse/bad_lines.h"
 #include "data/parse/line_parser.h"
+#include "data/range_source.h"
 #include "data/reader/line_reader.h"
-#include "data/work_source.h"
 
 namespace oarlock::data {
 
@@ -31,8 +31,8 @@ namespace oarlock::data {
 //     ones and comments too, so the ranges tell what has been read whatever was
 //     skipped.
 //  2. A batch is shorter than asked for only at the end of the phase, and where
-//     an item ends the batch (WorkItem::ends_batch).
-//  3. WorkSource::Done(item) is called by the first Next() after the one that
+//     an item ends the batch (DataRange::ends_batch).
+//  3. RangeSource::Done(item) is called by the first Next() after the one that
 //     handed out the last example of the item: whoever calls Next() again says
 //     that it is through with the batch before. An item of unknown end
 //     (end == 0) is finished when its end has been seen, one call later when a
@@ -44,7 +44,7 @@ class BatchReader : public BatchSource {
   // `options` must be valid; `files` are the sources that work items number.
   // `work` and `bad_lines` must outlive the reader.
   BatchReader(const DataOptions& options, std::vector<std::string> files,
-              WorkSource* work, BadLines* bad_lines);
+              RangeSource* ranges, BadLines* bad_lines);
 
   // Clears `batch` and fills it with up to `batch_size` examples (at least 1),
   // from as many items as that takes. True: the batch has an example or more.
@@ -58,7 +58,7 @@ class BatchReader : public BatchSource {
   absl::StatusOr<bool> Fill(size_t batch_size, Batch* batch);
   // The reader stands at the first line of the next item, or there is none.
   absl::Status StartItem();
-  absl::Status MoveTo(const WorkItem& item);
+  absl::Status MoveTo(const DataRange& item);
   absl::Status OpenSource(uint32_t source);
   // The rest of the item cannot be read: `why`, or OK where it is left out, and
   // there are no lines_ then.
@@ -70,15 +70,15 @@ class BatchReader : public BatchSource {
 
   const DataOptions options_;
   const std::vector<std::string> files_;
-  WorkSource* const work_;
+  RangeSource* const ranges_;
   BadLines* const bad_lines_;
   const std::unique_ptr<LineParser> parser_;
 
   absl::Status status_;
-  std::optional<WorkItem> item_;
-  bool work_is_over_ = false;
+  std::optional<DataRange> item_;
+  bool ranges_are_over_ = false;
   // Items whose last example is in the batch handed out.
-  std::vector<WorkItem> finished_;
+  std::vector<DataRange> finished_;
   std::unique_ptr<LineReader> lines_;
   uint32_t source_ = 0;  // of lines_
   std::string reason_;

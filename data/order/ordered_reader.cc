@@ -57,7 +57,7 @@ absl::StatusOr<bool> OrderedReader::Next(size_t batch_size, Batch* batch) {
   OARLOCK_CHECK(batch_size > 0);
   batch->Clear();
   OARLOCK_RETURN_IF_ERROR(status_);
-  for (const WorkItem& item : finished_) work_->Done(item);
+  for (const DataRange& item : finished_) ranges_->Done(item);
   finished_.clear();
   absl::StatusOr<bool> result = Fill(batch_size, batch);
   if (!result.ok()) {
@@ -70,10 +70,10 @@ absl::StatusOr<bool> OrderedReader::Next(size_t batch_size, Batch* batch) {
 absl::StatusOr<bool> OrderedReader::Fill(size_t batch_size, Batch* batch) {
   while (batch->num_examples < batch_size) {
     if (!item_.has_value()) {
-      if (work_is_over_) break;
-      OARLOCK_ASSIGN_OR_RETURN(item_, work_->Next());
+      if (ranges_are_over_) break;
+      OARLOCK_ASSIGN_OR_RETURN(item_, ranges_->Next());
       if (!item_.has_value()) {
-        work_is_over_ = true;
+        ranges_are_over_ = true;
         break;
       }
       next_ = ready_ = item_->begin;
@@ -81,10 +81,10 @@ absl::StatusOr<bool> OrderedReader::Fill(size_t batch_size, Batch* batch) {
     const size_t examples_before = batch->num_examples;
     OARLOCK_RETURN_IF_ERROR(ReadItem(batch_size, batch));
     if (next_ < item_->end) continue;
-    const WorkItem item = *std::exchange(item_, std::nullopt);
+    const DataRange item = *std::exchange(item_, std::nullopt);
     if (batch->num_examples == examples_before) {
       // Nobody holds an example of it.
-      work_->Done(item);
+      ranges_->Done(item);
     } else {
       finished_.push_back(item);
     }

@@ -14,7 +14,7 @@
 #include "data/batch_source.h"
 #include "data/order/example_fetcher.h"
 #include "data/order/example_order.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 
 namespace oarlock::data {
 
@@ -60,13 +60,13 @@ class FilePositions : public PositionReader {
 };
 
 // Takes items of positions from a work source. Ranges of its batches are
-// positions of the items' source. WorkSource::Done and the ends of batches are
+// positions of the items' source. RangeSource::Done and the ends of batches are
 // as BatchReader has them.
 class OrderedReader : public BatchSource {
  public:
   // `work` outlives this.
-  OrderedReader(std::unique_ptr<PositionReader> positions, WorkSource* work)
-      : positions_(std::move(positions)), work_(work) {}
+  OrderedReader(std::unique_ptr<PositionReader> positions, RangeSource* ranges)
+      : positions_(std::move(positions)), ranges_(ranges) {}
 
   absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) override;
 
@@ -76,14 +76,14 @@ class OrderedReader : public BatchSource {
   absl::Status ReadItem(size_t batch_size, Batch* batch);
 
   const std::unique_ptr<PositionReader> positions_;
-  WorkSource* const work_;
+  RangeSource* const ranges_;
   absl::Status status_;
-  std::optional<WorkItem> item_;
+  std::optional<DataRange> item_;
   uint64_t next_ = 0;   // position of *item_
   uint64_t ready_ = 0;  // positions before it are prepared
-  bool work_is_over_ = false;
+  bool ranges_are_over_ = false;
   // Items whose last example is in the batch handed out.
-  std::vector<WorkItem> finished_;
+  std::vector<DataRange> finished_;
 };
 
 }  // namespace oarlock::data

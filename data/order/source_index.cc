@@ -100,8 +100,8 @@ uint64_t SourceIndex::total_bytes() const {
   return bytes;
 }
 
-std::vector<WorkItem> SourceIndex::Items() const {
-  std::vector<WorkItem> items;
+std::vector<DataRange> SourceIndex::Items() const {
+  std::vector<DataRange> items;
   for (size_t source = 0; source < files_.size(); ++source) {
     const File& file = files_[source];
     // What cannot be sought in is one reader's: others would unpack it as well.
@@ -121,9 +121,10 @@ std::vector<WorkItem> SourceIndex::Items() const {
   return items;
 }
 
-std::vector<WorkItem> SourceIndex::ItemsOf(uint64_t begin, uint64_t end) const {
+std::vector<DataRange> SourceIndex::ItemsOf(uint64_t begin,
+                                            uint64_t end) const {
   OARLOCK_CHECK(begin <= end && end <= total_examples());
-  std::vector<WorkItem> items;
+  std::vector<DataRange> items;
   if (begin == end) return items;
   size_t source = FileOf(begin);
   for (; begin < end; ++source) {
@@ -137,7 +138,7 @@ std::vector<WorkItem> SourceIndex::ItemsOf(uint64_t begin, uint64_t end) const {
   return items;
 }
 
-WorkItem SourceIndex::ItemOf(const ExampleRange& range) const {
+DataRange SourceIndex::ItemOf(const ExampleRange& range) const {
   const File& file = files_[range.source];
   if (!file.can_seek) {
     return {.source = range.source, .begin = range.begin, .end = range.end};
@@ -177,18 +178,18 @@ absl::StatusOr<SourceIndex> BuildSourceIndex(
   return SourceIndex(block_examples, std::move(indexed));
 }
 
-std::vector<WorkItem> WholeFileItems(size_t num_files) {
-  std::vector<WorkItem> items(num_files);
+std::vector<DataRange> WholeFileItems(size_t num_files) {
+  std::vector<DataRange> items(num_files);
   for (size_t i = 0; i < num_files; ++i) {
     items[i].source = static_cast<uint32_t>(i);
   }
   return items;
 }
 
-SharedList::SharedList(std::vector<WorkItem> items)
+SharedList::SharedList(std::vector<DataRange> items)
     : items_(std::move(items)) {}
 
-absl::StatusOr<std::optional<WorkItem>> SharedList::Next() {
+absl::StatusOr<std::optional<DataRange>> SharedList::Next() {
   absl::MutexLock lock(&mutex_);
   if (next_ == items_.size()) return std::nullopt;
   return items_[next_++];
@@ -201,13 +202,13 @@ InterleavedSplit::InterleavedSplit(const SourceIndex* index,
       end_(EndOfSplit(*index, options)),
       block_(options.reader_index) {}
 
-std::vector<WorkItem> InterleavedSplit::ItemsOfBlock(uint64_t block) const {
+std::vector<DataRange> InterleavedSplit::ItemsOfBlock(uint64_t block) const {
   const uint64_t begin = block * options_.block_examples;
-  std::vector<WorkItem> items =
+  std::vector<DataRange> items =
       index_->ItemsOf(begin, std::min(begin + options_.block_examples, end_));
   if (options_.covered != nullptr) {
-    std::vector<WorkItem> rest;
-    for (const WorkItem& item : items) {
+    std::vector<DataRange> rest;
+    for (const DataRange& item : items) {
       for (const ExampleRange& missing :
            options_.covered->Missing({item.source, item.begin, item.end})) {
         rest.push_back(index_->ItemOf(missing));
@@ -219,7 +220,7 @@ std::vector<WorkItem> InterleavedSplit::ItemsOfBlock(uint64_t block) const {
   return items;
 }
 
-absl::StatusOr<std::optional<WorkItem>> InterleavedSplit::Next() {
+absl::StatusOr<std::optional<DataRange>> InterleavedSplit::Next() {
   absl::MutexLock lock(&mutex_);
   while (items_.empty()) {
     if (block_ * options_.block_examples >= end_) return std::nullopt;
@@ -227,7 +228,7 @@ absl::StatusOr<std::optional<WorkItem>> InterleavedSplit::Next() {
     block_ += options_.num_readers;
     std::reverse(items_.begin(), items_.end());
   }
-  const WorkItem item = items_.back();
+  const DataRange item = items_.back();
   items_.pop_back();
   return item;
 }

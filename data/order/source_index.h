@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "data/data_options.h"
 #include "data/order/example_intervals.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 
 namespace oarlock::data {
 
@@ -53,13 +53,13 @@ class SourceIndex {
   // The whole input, in order: items of block_examples examples, the last one
   // of each file shorter; one item of a file that cannot be sought in, to its
   // end where it was not counted. An empty file has none.
-  std::vector<WorkItem> Items() const;
+  std::vector<DataRange> Items() const;
 
   // Examples [begin, end) of the concatenation of all files: one item for each
   // file that they touch. end is at most total_examples().
-  std::vector<WorkItem> ItemsOf(uint64_t begin, uint64_t end) const;
+  std::vector<DataRange> ItemsOf(uint64_t begin, uint64_t end) const;
   // Examples of one file, by their numbers in it.
-  WorkItem ItemOf(const ExampleRange& range) const;
+  DataRange ItemOf(const ExampleRange& range) const;
 
  private:
   const uint64_t block_examples_;
@@ -82,18 +82,18 @@ absl::StatusOr<SourceIndex> BuildSourceIndex(
 
 // For inputs whose lengths are not known (pipe_command): one item for each
 // file, to its end.
-std::vector<WorkItem> WholeFileItems(size_t num_files);
+std::vector<DataRange> WholeFileItems(size_t num_files);
 
 // Hands out a list of items in order, to any number of readers: a local run.
 // Thread-safe.
-class SharedList : public WorkSource {
+class SharedList : public RangeSource {
  public:
-  explicit SharedList(std::vector<WorkItem> items);
-  absl::StatusOr<std::optional<WorkItem>> Next() override;
-  void Done(const WorkItem&) override {}
+  explicit SharedList(std::vector<DataRange> items);
+  absl::StatusOr<std::optional<DataRange>> Next() override;
+  void Done(const DataRange&) override {}
 
  private:
-  const std::vector<WorkItem> items_;
+  const std::vector<DataRange> items_;
   absl::Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -103,14 +103,14 @@ class SharedList : public WorkSource {
 // last one shorter; reader i of n gets the blocks with g % n == i, in order.
 // With the block equal to the batch size, round r of n readers is the same
 // examples as round r of one reader with n times the block. A batch ends with
-// its block (WorkItem::ends_batch), so a malformed line makes one batch
+// its block (DataRange::ends_batch), so a malformed line makes one batch
 // shorter and moves no other; only a block without any good line does. Readers
 // may run out one round before others.
 // In an epoch that is resumed examples that were trained before are left out,
 // and so is a block of nothing else: the rounds that follow are those that
 // followed in the epoch that was broken off, with as many readers. Thread-safe.
 // For one epoch: the next one needs a new one.
-class InterleavedSplit : public WorkSource {
+class InterleavedSplit : public RangeSource {
  public:
   struct Options {
     uint64_t block_examples = 0;  // at least 1
@@ -126,8 +126,8 @@ class InterleavedSplit : public WorkSource {
   // split's; offsets are found fastest when it is not larger.
   InterleavedSplit(const SourceIndex* index, const Options& options);
 
-  absl::StatusOr<std::optional<WorkItem>> Next() override;
-  void Done(const WorkItem&) override {}
+  absl::StatusOr<std::optional<DataRange>> Next() override;
+  void Done(const DataRange&) override {}
 
   // Examples of the reader's blocks in the whole epoch.
   uint64_t num_examples() const;
@@ -136,7 +136,7 @@ class InterleavedSplit : public WorkSource {
 
  private:
   // What of a block is not covered, ascending.
-  std::vector<WorkItem> ItemsOfBlock(uint64_t block) const;
+  std::vector<DataRange> ItemsOfBlock(uint64_t block) const;
 
   const SourceIndex* const index_;
   const Options options_;
@@ -144,7 +144,7 @@ class InterleavedSplit : public WorkSource {
   mutable absl::Mutex mutex_;
   uint64_t block_ ABSL_GUARDED_BY(mutex_);
   // The rest of the block in hand, the next item last.
-  std::vector<WorkItem> items_ ABSL_GUARDED_BY(mutex_);
+  std::vector<DataRange> items_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock::data

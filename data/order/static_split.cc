@@ -104,7 +104,7 @@ RunSplit::RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
   end_block();
 }
 
-absl::StatusOr<std::optional<WorkItem>> RunSplit::Next() {
+absl::StatusOr<std::optional<DataRange>> RunSplit::Next() {
   absl::MutexLock lock(&mutex_);
   if (next_ == items_.size()) return std::nullopt;
   return items_[next_++];

@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "data/order/example_intervals.h"
 #include "data/order/position_runs.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 
 namespace oarlock::data {
 
@@ -47,24 +47,24 @@ std::vector<std::vector<PositionRun>> SplitPositions(
     const SplitOptions& options);
 
 // One reader's positions, block by block: blocks go over the borders of runs,
-// and each ends its batch (WorkItem::ends_batch), so a malformed line makes one
-// batch shorter and moves no other. Positions in `covered` (null: none) are
+// and each ends its batch (DataRange::ends_batch), so a malformed line makes
+// one batch shorter and moves no other. Positions in `covered` (null: none) are
 // left out, and so is a block of nothing else. Items are of source `source`,
 // and tell no byte offsets. Thread-safe; for one epoch.
-class RunSplit : public WorkSource {
+class RunSplit : public RangeSource {
  public:
   // `covered` outlives this.
   RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
            uint32_t source, const ExampleIntervals* covered);
 
-  absl::StatusOr<std::optional<WorkItem>> Next() override;
-  void Done(const WorkItem&) override {}
+  absl::StatusOr<std::optional<DataRange>> Next() override;
+  void Done(const DataRange&) override {}
 
   // Blocks that Next gives, or has given, something of.
   uint64_t num_blocks() const { return num_blocks_; }
 
  private:
-  std::vector<WorkItem> items_;
+  std::vector<DataRange> items_;
   uint64_t num_blocks_ = 0;
   absl::Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;

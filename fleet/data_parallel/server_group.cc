@@ -81,18 +81,18 @@ class RoundExchange : public GradientExchange {
                                       uint64_t examples_per_update,
                                       absl::Span<float> values) override {
     client::JobClient& job = *connection_->job;
-    work_ = absl::StrCat("train/", epoch);
+    phase_name_ = absl::StrCat("train/", epoch);
     examples_per_update_ = examples_per_update;
     round_size_ = examples_per_update * job.num_workers();
     OARLOCK_ASSIGN_OR_RETURN(
         const data::ExampleIntervals trained,
-        job.DefineWork(work_, {}, num_updates * round_size_,
+        job.DefineWork(phase_name_, {}, num_updates * round_size_,
                        /*order=*/""));
     OARLOCK_ASSIGN_OR_RETURN(next_update_,
                              UpdatesIn(trained, num_updates * round_size_));
     if (next_update_ > 0 && job.worker_index().value() == 0) {
       spdlog::info("goes on after {} of {} updates of {}", next_update_,
-                   num_updates, work_);
+                   num_updates, phase_name_);
     }
     OARLOCK_RETURN_IF_ERROR(rounds_->Join());
     OARLOCK_RETURN_IF_ERROR(Pull(values));
@@ -121,7 +121,7 @@ class RoundExchange : public GradientExchange {
     const absl::Time start = clock_.Now();
     OARLOCK_RETURN_IF_ERROR(
         CallAndWait([&](client::ParameterClient::Done done) {
-          cuts_->Push(work_, push, nullptr, memory_, std::move(done));
+          cuts_->Push(phase_name_, push, nullptr, memory_, std::move(done));
         }));
     communication_ += clock_.Now() - start;
     CopyTo(values);
@@ -156,7 +156,7 @@ class RoundExchange : public GradientExchange {
     // A worker that died has left holes; rounds went on without it.
     if (end % round_size_ != 0 && missing.size() == 1) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "the servers go on after ", end, " examples of ", work_,
+          "the servers go on after ", end, " examples of ", phase_name_,
           ", and an update has ", round_size_, "; legal are batches of which ",
           end, " examples are whole updates, as those of the run before"));
     }
@@ -181,7 +181,7 @@ class RoundExchange : public GradientExchange {
   const Clock& clock_;
   // The epoch under way, and of all workers the places of an update; 0 and none
   // before the first BeginEpoch.
-  std::string work_ = "train";
+  std::string phase_name_ = "train";
   uint64_t examples_per_update_ = 0;
   uint64_t round_size_ = 0;
   uint64_t next_update_ = 0;

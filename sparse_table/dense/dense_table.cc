@@ -24,7 +24,7 @@ namespace oarlock::sparse_table {
 namespace {
 
 // Where a block stands in a cut.
-enum class CutPhase {
+enum class FreezeState {
   kNone,
   // As the cut found it.
   kFrozen,
@@ -58,7 +58,7 @@ struct Block {
   uint64_t held_steps ABSL_GUARDED_BY(mutex) = 0;
   std::vector<float> sum ABSL_GUARDED_BY(mutex);
 
-  CutPhase phase ABSL_GUARDED_BY(mutex) = CutPhase::kNone;
+  FreezeState freeze_state ABSL_GUARDED_BY(mutex) = FreezeState::kNone;
   // The number of the cut, unless kNone.
   uint64_t cut ABSL_GUARDED_BY(mutex) = 0;
   std::unique_ptr<DenseBlockCut> aside ABSL_GUARDED_BY(mutex);
@@ -276,10 +276,10 @@ class BlockTable : public DenseTable {
     for (const std::unique_ptr<Block>& block : blocks_) {
       if (block == nullptr) continue;
       absl::MutexLock lock(&block->mutex);
-      OARLOCK_CHECK(block->phase == CutPhase::kNone);
+      OARLOCK_CHECK(block->freeze_state == FreezeState::kNone);
       OARLOCK_CHECK(cut > block->published.base_cut);
       if (block->held_steps > 0) ApplyHeld(settings_.get().rule, *block);
-      block->phase = CutPhase::kFrozen;
+      block->freeze_state = FreezeState::kFrozen;
       block->cut = cut;
     }
   }
@@ -306,10 +306,10 @@ class BlockTable : public DenseTable {
     for (const std::unique_ptr<Block>& block : blocks_) {
       if (block == nullptr) continue;
       absl::MutexLock lock(&block->mutex);
-      OARLOCK_CHECK(block->phase != CutPhase::kNone);
-      OARLOCK_CHECK(!published || block->phase == CutPhase::kSaved);
+      OARLOCK_CHECK(block->freeze_state != FreezeState::kNone);
+      OARLOCK_CHECK(!published || block->freeze_state == FreezeState::kSaved);
       if (published) block->published = block->saved;
-      block->phase = CutPhase::kNone;
+      block->freeze_state = FreezeState::kNone;
       block->aside = nullptr;
     }
   }
@@ -318,7 +318,7 @@ class BlockTable : public DenseTable {
                             absl::Span<const float> floats) override {
     Block& block = At(index);
     absl::MutexLock lock(&block.mutex);
-    OARLOCK_CHECK(block.phase == CutPhase::kNone);
+    OARLOCK_CHECK(block.freeze_state == FreezeState::kNone);
     const size_t num_values = block.values.size();
     const size_t num_floats = num_values + block.state.size();
     if (floats.size() != num_floats) {
@@ -411,9 +411,9 @@ class BlockTable : public DenseTable {
   // Keeps what the cut found of a block that is about to change.
   static void SetAside(Block& block)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(block.mutex) {
-    if (block.phase != CutPhase::kFrozen) return;
+    if (block.freeze_state != FreezeState::kFrozen) return;
     block.aside = std::make_unique<DenseBlockCut>(CopyOf(block));
-    block.phase = CutPhase::kAside;
+    block.freeze_state = FreezeState::kAside;
   }
 
   // What the cut found, without base_cut and digest; without floats where
@@ -421,13 +421,13 @@ class BlockTable : public DenseTable {
   static DenseBlockCut TakeCut(Block& block, bool full, uint64_t* cut,
                                SavedBlock* published) {
     absl::MutexLock lock(&block.mutex);
-    OARLOCK_CHECK(block.phase == CutPhase::kFrozen ||
-                  block.phase == CutPhase::kAside);
-    DenseBlockCut result = block.phase == CutPhase::kAside
+    OARLOCK_CHECK(block.freeze_state == FreezeState::kFrozen ||
+                  block.freeze_state == FreezeState::kAside);
+    DenseBlockCut result = block.freeze_state == FreezeState::kAside
                                ? std::move(*block.aside)
                                : CopyOf(block);
     block.aside = nullptr;
-    block.phase = CutPhase::kSaved;
+    block.freeze_state = FreezeState::kSaved;
     *cut = block.cut;
     *published = block.published;
     if (!full && result.state.version() == published->version) {

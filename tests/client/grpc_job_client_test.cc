@@ -69,9 +69,9 @@ TEST_F(GrpcJobClientTest, BarrierWaitsForTheLastWorker) {
 
 TEST_F(GrpcJobClientTest, EveryRangeIsLeasedOnceAndComesAsItWasDefined) {
   Start(2);
-  std::vector<data::WorkItem> items;
+  std::vector<data::DataRange> items;
   for (uint64_t i = 0; i < 40; ++i) {
-    data::WorkItem item;
+    data::DataRange item;
     item.source = static_cast<uint32_t>(i % 3);
     item.begin = i * 100;
     item.end = i * 100 + 100;
@@ -87,8 +87,8 @@ TEST_F(GrpcJobClientTest, EveryRangeIsLeasedOnceAndComesAsItWasDefined) {
     const absl::StatusOr<Leases> leased = worker.LeaseWork("train/0", 1, {});
     ASSERT_TRUE(leased.ok()) << leased.status();
     ASSERT_EQ(leased->items.size(), 1u);
-    const data::WorkItem& item = leased->items[0];
-    const data::WorkItem& defined = items[item.begin / 100];
+    const data::DataRange& item = leased->items[0];
+    const data::DataRange& defined = items[item.begin / 100];
     EXPECT_EQ(item.source, defined.source);
     EXPECT_EQ(item.end, defined.end);
     EXPECT_EQ(item.byte_offset, defined.byte_offset);

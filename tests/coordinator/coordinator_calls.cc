@@ -142,7 +142,7 @@ void RandomCalls::Name(const v1::CoordinatorState& state, Request* request) {
       state.workers(request->worker_index()).state().worker_generation() -
       (Below(20) == 0));
 }
-std::string RandomCalls::Work() {
+std::string RandomCalls::PhaseName() {
   return absl::StrCat(Below(3) == 0 ? "test/" : "train/", Below(4));
 }
 
@@ -201,7 +201,7 @@ void RandomCalls::ServerHeartbeat(const v1::CoordinatorState& state,
 }
 
 void RandomCalls::DefineWork(v1::DefineWorkRequest* request) {
-  request->set_work(Work());
+  request->set_work(PhaseName());
   const int num_ranges = request->work() == "train/3" ? 0 : 12;
   for (int i = 0; i < num_ranges; ++i) {
     v1::WorkRange& range = *request->add_ranges();
@@ -217,7 +217,7 @@ void RandomCalls::DefineWork(v1::DefineWorkRequest* request) {
 void RandomCalls::LeaseWork(const v1::CoordinatorState& state,
                             v1::LeaseWorkRequest* request) {
   Name(state, request);
-  request->set_work(Work());
+  request->set_work(PhaseName());
   request->set_max_ranges(Below(3));
   uint64_t& last = last_request_[request->worker_generation()];
   // Now and then one again.
@@ -266,7 +266,7 @@ void RandomCalls::MarkCut(const v1::CoordinatorState& state,
   request->set_cut(state.cuts().newest() + Below(3) - (Below(3) == 0));
   for (uint64_t i = Below(3); i > 0; --i) {
     v1::TrainedExamples& trained = *request->add_trained();
-    trained.set_work(Work());
+    trained.set_work(PhaseName());
     for (uint64_t j = Below(3); j > 0; --j) {
       v1::WorkRange& range = *trained.add_ranges();
       range.set_source(Below(2));

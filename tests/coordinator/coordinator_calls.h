@@ -53,7 +53,7 @@ class RandomCalls {
   // Mostly the newest incarnation of a worker.
   template <typename Request>
   void Name(const v1::CoordinatorState& state, Request* request);
-  std::string Work();
+  std::string PhaseName();
   void Heartbeat(const v1::CoordinatorState& state,
                  v1::HeartbeatRequest* request);
   // Says, often, what the server has of workers that died.

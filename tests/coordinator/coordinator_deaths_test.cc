@@ -29,7 +29,7 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
     ServerBeat(0);
     ServerBeat(1);
     v1::DefineWorkRequest request;
-    request.set_work(work_);
+    request.set_work(phase_name_);
     for (uint64_t begin : {0, 100}) {
       v1::WorkRange* const range = request.add_ranges();
       range->set_begin(begin);
@@ -78,9 +78,9 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
     v1::CheckpointManifest manifest;
     coordinator_->DescribeCut(&manifest);
     std::string text;
-    for (const v1::WorkCoverage& work : manifest.works()) {
-      absl::StrAppend(&text, work.work());
-      for (const v1::WorkRange& range : work.covered()) {
+    for (const v1::WorkCoverage& coverage : manifest.works()) {
+      absl::StrAppend(&text, coverage.work());
+      for (const v1::WorkRange& range : coverage.covered()) {
         absl::StrAppend(&text, " ", range.begin(), "-", range.end());
       }
     }
@@ -88,7 +88,7 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
   }
 };
 
-TEST_F(CoordinatorDeathsTest, WorkWaitsForTheLedgerOfAServerThatIsAway) {
+TEST_F(CoordinatorDeathsTest, RangesWaitForTheLedgerOfAServerThatIsAway) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ASSERT_EQ(Lease(0, a)->ranges_size(), 1);

@@ -114,7 +114,7 @@ TEST_F(CoordinatorJobTest, LostWorkersWorkIsDoneByOthers) {
 class EvaluationOfAJobTest : public CoordinatorTest {
  protected:
   EvaluationOfAJobTest() : CoordinatorTest(/*num_workers=*/2) {
-    work_ = "test/0";
+    phase_name_ = "test/0";
   }
 
   absl::Status Report(uint32_t worker, uint64_t generation, uint64_t report,
@@ -181,7 +181,7 @@ TEST_F(EvaluationOfAJobTest, WhatAWorkerThatFinishesHasPredictedStays) {
   EXPECT_EQ(Predicted(), 100u);
 }
 
-TEST_F(TwoServerCoordinatorTest, WorkIsLeasedAgainOnlyWhenAllServersKnow) {
+TEST_F(TwoServerCoordinatorTest, ARangeIsLeasedAgainOnlyWhenAllServersKnow) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ServerBeat(0);
@@ -200,7 +200,7 @@ TEST_F(TwoServerCoordinatorTest, WorkIsLeasedAgainOnlyWhenAllServersKnow) {
 }
 
 TEST_F(TwoServerCoordinatorTest, EvaluationDoesNotWaitForASilentServer) {
-  work_ = "test/0";
+  phase_name_ = "test/0";
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   ServerBeat(0);

@@ -166,7 +166,7 @@ TEST_F(CoordinatorRunTest, WorkersBeginInTheEpochThatWasNotKnownToBeOver) {
   const auto leased = Lease(0, first);
   ASSERT_TRUE(Lease(0, first, {leased->leases(0)}).ok());
   // In an evaluation, of which one range is done.
-  work_ = "test/0";
+  phase_name_ = "test/0";
   Define(2);
   const auto evaluated = Lease(0, first);
   ASSERT_TRUE(Lease(0, first, {evaluated->leases(0)}).ok());
@@ -177,15 +177,15 @@ TEST_F(CoordinatorRunTest, WorkersBeginInTheEpochThatWasNotKnownToBeOver) {
   RecoverDeadWorkers();
   const uint64_t next =
       coordinator_->JobStatus({}).workers(0).worker_generation();
-  work_ = "train/0";
+  phase_name_ = "train/0";
   EXPECT_TRUE(Lease(0, next)->exhausted());
   // It is evaluated from its beginning.
-  work_ = "test/0";
+  phase_name_ = "test/0";
   EXPECT_TRUE(absl::IsUnavailable(Lease(0, next).status()));
   Define(2);
   EXPECT_EQ(Lease(0, next)->ranges(0).begin(), 0);
 
-  work_ = "train/1";
+  phase_name_ = "train/1";
   Define(1);
   NextRun(/*num_workers=*/2);
   EXPECT_EQ(coordinator_->RegisterWorker(request)->trained_epochs(), 1);
@@ -211,7 +211,7 @@ TEST_F(CoordinatorRunTest, APhaseMayBeDefinedOnceMoreWithOtherRanges) {
   Define(5);
   Define(5);
   v1::DefineWorkRequest other;
-  other.set_work(work_);
+  other.set_work(phase_name_);
   other.add_ranges()->set_begin(0);
   EXPECT_TRUE(absl::IsAlreadyExists(coordinator_->DefineWork(other).status()));
   // It is what was left.

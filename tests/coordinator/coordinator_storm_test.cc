@@ -327,8 +327,8 @@ class Storm {
     v1::CheckpointManifest manifest;
     coordinator_->DescribeCut(&manifest);
     std::set<uint64_t> covered;
-    for (const v1::WorkCoverage& work : manifest.works()) {
-      for (const v1::WorkRange& range : work.covered()) {
+    for (const v1::WorkCoverage& coverage : manifest.works()) {
+      for (const v1::WorkRange& range : coverage.covered()) {
         for (uint64_t i = range.begin(); i < range.end(); ++i) {
           covered.insert(range.source() * kSourceExamples + i);
         }

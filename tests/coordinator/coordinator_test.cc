@@ -364,7 +364,7 @@ TEST(CoordinatorConcurrencyTest, ThreadsMeetAtEveryBarrier) {
   EXPECT_EQ(early, 0);
 }
 
-TEST_F(CoordinatorTest, WhoeverSplitsWorkByItselfIsToldWhatIsCovered) {
+TEST_F(CoordinatorTest, WhoeverSplitsRangesByItselfIsToldWhatIsCovered) {
   const uint64_t generation = Register(0);
   v1::MarkCutRequest mark;
   mark.set_worker_generation(generation);

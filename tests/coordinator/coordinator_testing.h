@@ -120,7 +120,7 @@ class CoordinatorTest : public ::testing::Test {
                                               uint64_t generation,
                                               std::vector<uint64_t> done = {}) {
     v1::LeaseWorkRequest request;
-    request.set_work(work_);
+    request.set_work(phase_name_);
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
     request.set_max_ranges(1);
@@ -130,7 +130,7 @@ class CoordinatorTest : public ::testing::Test {
   }
   void Define(int num_ranges) {
     v1::DefineWorkRequest request;
-    request.set_work(work_);
+    request.set_work(phase_name_);
     for (int i = 0; i < num_ranges; ++i) request.add_ranges()->set_begin(i);
     ASSERT_TRUE(coordinator_->DefineWork(request).ok());
   }
@@ -166,7 +166,7 @@ class CoordinatorTest : public ::testing::Test {
   std::vector<v1::WorkerLedger> ledgers_[4];
   bool silent_[4] = {};
   uint64_t last_request_ = 0;
-  std::string work_ = "train/0";
+  std::string phase_name_ = "train/0";
 };
 
 class TwoServerCoordinatorTest : public CoordinatorTest {

@@ -15,13 +15,13 @@ namespace {
 
 v1::MarkCutRequest Mark(uint32_t worker, uint64_t cut,
                         const std::vector<uint64_t>& examples = {},
-                        const std::string& work = "train/0") {
+                        const std::string& phase_name = "train/0") {
   v1::MarkCutRequest request;
   request.set_worker_index(worker);
   request.set_worker_generation(1);
   request.set_cut(cut);
   v1::TrainedExamples* trained = request.add_trained();
-  trained->set_work(work);
+  trained->set_work(phase_name);
   for (const uint64_t example : examples) {
     v1::WorkRange* range = trained->add_ranges();
     range->set_begin(example);
@@ -31,10 +31,10 @@ v1::MarkCutRequest Mark(uint32_t worker, uint64_t cut,
 }
 
 std::set<uint64_t> Examples(const CutState& cuts,
-                            const std::string& work = "train/0") {
+                            const std::string& phase_name = "train/0") {
   std::set<uint64_t> examples;
   const auto covered = cuts.Covered();
-  const auto found = covered.find(work);
+  const auto found = covered.find(phase_name);
   if (found == covered.end()) return examples;
   for (const v1::WorkRange& range : found->second.ranges()) {
     for (uint64_t i = range.begin(); i < range.end(); ++i) examples.insert(i);
@@ -89,10 +89,10 @@ TEST(CutStateTest, ACheckpointsExamplesAndNumberComeBack) {
   v1::CheckpointManifest manifest;
   manifest.set_cut(41);
   for (const auto& [name, covered] : before.Covered()) {
-    v1::WorkCoverage* work = manifest.add_works();
-    work->set_work(name);
+    v1::WorkCoverage* coverage = manifest.add_works();
+    coverage->set_work(name);
     for (const v1::WorkRange& range : covered.ranges()) {
-      *work->add_covered() = range;
+      *coverage->add_covered() = range;
     }
   }
   CutState after;

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "coordinator/work/range_set.h"
+#include "coordinator/ranges/range_set.h"
 #include "tests/coordinator/death_model.h"
 
 namespace oarlock::coordinator {

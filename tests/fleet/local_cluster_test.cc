@@ -148,9 +148,9 @@ TEST(LocalParameterClientTest, OtherTableOfTheSameNameIsRefused) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST(LocalJobClientTest, WorkIsLeasedOnceAndThenExhausted) {
+TEST(LocalJobClientTest, RangesAreLeasedOnceAndThenExhausted) {
   LocalJobClient job;
-  std::vector<data::WorkItem> items(3);
+  std::vector<data::DataRange> items(3);
   for (uint64_t i = 0; i < 3; ++i) {
     items[i].begin = i * 10;
     items[i].end = i * 10 + 10;

@@ -132,9 +132,9 @@ class OnlineTest(harness.SystemTest):
         again = self.train("again", "--resume", "--watch_idle_s", "1",
                            workers=3)
         self.await_success(again)
-        self.assertNotIn("a", [file for work, file, _
+        self.assertNotIn("a", [file for phase_name, file, _
                                in self.predicted("again")
-                               if work != "predict/0"])
+                               if phase_name != "predict/0"])
         self.check_all_trained_once()
 
     def test_a_file_that_was_stopped_midway_is_gone_on_with(self):

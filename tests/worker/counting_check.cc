@@ -21,18 +21,18 @@ namespace oarlock::worker {
 namespace {
 
 // Gives out every file.
-class AllFiles : public data::WorkSource {
+class AllFiles : public data::RangeSource {
  public:
   explicit AllFiles(size_t num_files)
       : items_(data::WholeFileItems(num_files)) {}
-  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
+  absl::StatusOr<std::optional<data::DataRange>> Next() override {
     if (next_ == items_.size()) return std::nullopt;
     return items_[next_++];
   }
-  void Done(const data::WorkItem&) override {}
+  void Done(const data::DataRange&) override {}
 
  private:
-  const std::vector<data::WorkItem> items_;
+  const std::vector<data::DataRange> items_;
   size_t next_ = 0;
 };
 
@@ -49,9 +49,9 @@ absl::StatusOr<DataCounts> CountData(const v1::JobConfig& config) {
                              data::ExpandFileList(pattern));
     files.insert(files.end(), some.begin(), some.end());
   }
-  AllFiles work(files.size());
+  AllFiles ranges(files.size());
   data::BadLines bad_lines;
-  data::BatchReader reader(DataOptionsOf(config), files, &work, &bad_lines);
+  data::BatchReader reader(DataOptionsOf(config), files, &ranges, &bad_lines);
   DataCounts counts;
   data::Batch batch;
   for (;;) {

@@ -70,10 +70,10 @@ class CutOracle {
     }
     EXPECT_EQ(dense, expected) << "cut " << cut << " tears steps apart";
     std::set<Example> told;
-    for (const v1::TrainedExamples& work : trained) {
-      for (const v1::WorkRange& range : work.ranges()) {
+    for (const v1::TrainedExamples& phase : trained) {
+      for (const v1::WorkRange& range : phase.ranges()) {
         for (uint64_t i = range.begin(); i < range.end(); ++i) {
-          EXPECT_TRUE(told.emplace(work.work(), range.source(), i).second);
+          EXPECT_TRUE(told.emplace(phase.work(), range.source(), i).second);
         }
       }
     }
@@ -129,16 +129,16 @@ class CutOracle {
     for (const client::DenseGradients& dense : push.dense) {
       tally->dense_steps += dense.num_steps;
     }
-    const std::string work = absl::StrCat("train/", push.epoch);
+    const std::string phase_name = absl::StrCat("train/", push.epoch);
     for (const data::ExampleRange& range : push.examples) {
       for (uint64_t i = range.begin; i < range.end; ++i) {
         EXPECT_TRUE(seen_.emplace(push.epoch, range.source, i).second);
-        tally->untold.emplace(work, range.source, i);
+        tally->untold.emplace(phase_name, range.source, i);
       }
     }
     for (const data::ExampleRange& range : push.dense_examples) {
       for (uint64_t i = range.begin; i < range.end; ++i) {
-        EXPECT_TRUE(tally->dense.emplace(work, range.source, i).second);
+        EXPECT_TRUE(tally->dense.emplace(phase_name, range.source, i).second);
       }
     }
   }

@@ -112,10 +112,10 @@ class ResumedJob : public LocalJobClient {
   }
   uint32_t trained_epochs() const override { return trained_epochs_; }
   absl::StatusOr<data::ExampleIntervals> DefineWork(
-      const std::string& work, const std::vector<data::WorkItem>& items,
+      const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) override {
     const auto defined =
-        LocalJobClient::DefineWork(work, items, num_examples, order);
+        LocalJobClient::DefineWork(phase_name, items, num_examples, order);
     if (!defined.ok()) return defined.status();
     return covered_;
   }
@@ -311,9 +311,9 @@ TEST_F(CutsInTrainingTest, SuccessorMeetsTheOthersWhereverTheyAre) {
   const v1::JobConfig config = ConfigOfEpochs(4);
   LocalParameterClient parameters(64);
   SuccessorsJob job(/*trained_epochs=*/1, /*own_trained_epochs=*/3);
-  for (const char* const work : {"test/0", "test/2"}) {
+  for (const char* const phase_name : {"test/0", "test/2"}) {
     v1::Evaluation evaluation;
-    evaluation.set_work(work);
+    evaluation.set_work(phase_name);
     ASSERT_TRUE(job.ReportEvaluation(evaluation).ok());
   }
   ASSERT_TRUE(Train(config, &parameters, &job).ok());

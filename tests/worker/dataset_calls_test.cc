@@ -58,13 +58,13 @@ class WorkersData {
   // The keys of an epoch, in the order in which this worker takes them; empty
   // when it cannot be read.
   Keys KeysOf(uint32_t epoch) {
-    const auto work = data_->StartPhase({"train", epoch}, nullptr);
-    if (!work.ok()) return {};
+    const auto ranges = data_->StartPhase({"train", epoch}, nullptr);
+    if (!ranges.ok()) return {};
     Keys keys;
     data::BadLines bad_lines;
     data::Batch batch;
-    for (data::WorkSource* source : (*work)->sources()) {
-      const auto reader = (*work)->new_reader()(source, &bad_lines);
+    for (data::RangeSource* source : (*ranges)->sources()) {
+      const auto reader = (*ranges)->new_reader()(source, &bad_lines);
       for (;;) {
         const auto more = reader->Next(100, &batch);
         EXPECT_TRUE(more.ok()) << more.status();

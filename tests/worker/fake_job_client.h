@@ -17,7 +17,7 @@ class FakeJobClient : public client::JobClient {
  public:
   // One LeaseWork call.
   struct LeaseCall {
-    std::string work;
+    std::string phase_name;
     uint32_t max_items = 0;
     std::vector<uint64_t> done;
     // Reports before it.
@@ -26,7 +26,7 @@ class FakeJobClient : public client::JobClient {
   // What there is to lease; a call with max_items n takes the first n, push
   // completions before items.
   std::deque<client::PushCompletion> push_completions;
-  std::deque<data::WorkItem> items;
+  std::deque<data::DataRange> items;
   // Called by every LeaseWork, before it looks.
   std::function<void()> on_lease;
   bool exhausted_when_empty = true;
@@ -51,14 +51,14 @@ class FakeJobClient : public client::JobClient {
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
   absl::StatusOr<data::ExampleIntervals> DefineWork(
-      const std::string&, const std::vector<data::WorkItem>&, uint64_t,
+      const std::string&, const std::vector<data::DataRange>&, uint64_t,
       const std::string&) override {
     return data::ExampleIntervals();
   }
   absl::StatusOr<client::Leases> LeaseWork(
-      const std::string& work, uint32_t max_items,
+      const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done) override {
-    lease_calls.push_back({work, max_items, done, num_reports});
+    lease_calls.push_back({phase_name, max_items, done, num_reports});
     if (on_lease) on_lease();
     if (!lease_status.ok()) return lease_status;
     client::Leases leases;

@@ -26,20 +26,20 @@ namespace oarlock::worker {
 namespace {
 
 // Hands out what it is given.
-class ListedWork : public data::WorkSource {
+class ListedRanges : public data::RangeSource {
  public:
-  explicit ListedWork(const std::vector<data::WorkItem>& items)
+  explicit ListedRanges(const std::vector<data::DataRange>& items)
       : items_(items.begin(), items.end()) {}
-  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
+  absl::StatusOr<std::optional<data::DataRange>> Next() override {
     if (items_.empty()) return std::nullopt;
-    const data::WorkItem item = items_.front();
+    const data::DataRange item = items_.front();
     items_.pop_front();
     return item;
   }
-  void Done(const data::WorkItem&) override {}
+  void Done(const data::DataRange&) override {}
 
  private:
-  std::deque<data::WorkItem> items_;
+  std::deque<data::DataRange> items_;
 };
 
 // All keys of the training files, ascending.
@@ -50,9 +50,9 @@ absl::StatusOr<std::vector<Key>> KeysOf(const v1::JobConfig& config) {
                              data::ExpandFileList(pattern));
     files.insert(files.end(), some.begin(), some.end());
   }
-  ListedWork work(data::WholeFileItems(files.size()));
+  ListedRanges ranges(data::WholeFileItems(files.size()));
   data::BadLines bad_lines;
-  data::BatchReader reader(DataOptionsOf(config), files, &work, &bad_lines);
+  data::BatchReader reader(DataOptionsOf(config), files, &ranges, &bad_lines);
   std::set<Key> keys;
   data::Batch batch;
   for (;;) {

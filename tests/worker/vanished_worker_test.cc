@@ -119,7 +119,7 @@ TEST_F(VanishedWorkerTest, RangesOfAVanishedWorkerAreTrainedByTheOthers) {
         const absl::StatusOr<client::Leases> leases =
             worker.job().LeaseWork("train/0", 1, {});
         ASSERT_TRUE(leases.ok()) << leases.status();
-        for (const data::WorkItem& item : leases->items) {
+        for (const data::DataRange& item : leases->items) {
           taken += item.end - item.begin;
         }
       });

@@ -64,16 +64,16 @@ struct DyingPush {
   std::vector<bool> dense_arrive = {true, true};
 };
 
-class OneItem : public data::WorkSource {
+class OneItem : public data::RangeSource {
  public:
-  explicit OneItem(const data::WorkItem& item) : item_(item) {}
-  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
+  explicit OneItem(const data::DataRange& item) : item_(item) {}
+  absl::StatusOr<std::optional<data::DataRange>> Next() override {
     return std::exchange(item_, std::nullopt);
   }
-  void Done(const data::WorkItem&) override {}
+  void Done(const data::DataRange&) override {}
 
  private:
-  std::optional<data::WorkItem> item_;
+  std::optional<data::DataRange> item_;
 };
 
 class WorkerDeathTest : public ::testing::Test {
@@ -169,10 +169,10 @@ class WorkerDeathTest : public ::testing::Test {
   }
 
   absl::Status ReadLeased() {
-    OneItem work(leased_);
+    OneItem ranges(leased_);
     data::BadLines bad_lines;
     data::BatchReader reader(DataOptionsOf(config_), {folder_.Path("part-0")},
-                             &work, &bad_lines);
+                             &ranges, &bad_lines);
     for (;;) {
       data::Batch batch;
       OARLOCK_ASSIGN_OR_RETURN(const bool more, reader.Next(kBatch, &batch));
@@ -294,7 +294,7 @@ class WorkerDeathTest : public ::testing::Test {
   TablePlan plan_;
   SkippableClock clock_;
   std::unique_ptr<MiniCluster> cluster_;
-  data::WorkItem leased_;
+  data::DataRange leased_;
   // Of the leased range, in the order of the file.
   std::vector<data::Batch> batches_;
 };

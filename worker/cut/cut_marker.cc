@@ -70,7 +70,8 @@ void CutMarker::OnCutAndRound(uint64_t cut, uint64_t round) {
   newest_round_ = round;
 }
 
-void CutMarker::Push(const std::string& work, const client::PushRequest& push,
+void CutMarker::Push(const std::string& phase_name,
+                     const client::PushRequest& push,
                      client::TableVersions* versions,
                      std::shared_ptr<const void> memory,
                      client::ParameterClient::Done done) {
@@ -83,7 +84,7 @@ void CutMarker::Push(const std::string& work, const client::PushRequest& push,
   {
     absl::MutexLock lock(&mutex_);
     ++under_way_[number];
-    data::ExampleIntervals& examples = trained_[number][work];
+    data::ExampleIntervals& examples = trained_[number][phase_name];
     for (const data::ExampleRange& range : push.examples) examples.Add(range);
   }
   Send(number, push, versions, std::move(memory), std::move(done));
@@ -265,7 +266,7 @@ CutMarker::Trained CutMarker::TakeTrained(uint64_t limit) {
   Trained taken;
   const auto end = trained_.lower_bound(limit);
   for (auto it = trained_.begin(); it != end; ++it) {
-    for (const auto& [work, examples] : it->second) taken[work].Merge(examples);
+    for (const auto& [name, examples] : it->second) taken[name].Merge(examples);
   }
   trained_.erase(trained_.begin(), end);
   return taken;
@@ -278,10 +279,10 @@ absl::Status CutMarker::Mark(uint64_t cut, uint64_t limit) {
     taken = TakeTrained(limit);
   }
   std::vector<v1::TrainedExamples> trained;
-  for (const auto& [work, examples] : taken) {
+  for (const auto& [name, examples] : taken) {
     if (examples.empty()) continue;
     v1::TrainedExamples& entry = trained.emplace_back();
-    entry.set_work(work);
+    entry.set_work(name);
     for (const data::ExampleRange& range : examples.ranges()) {
       v1::WorkRange* const to = entry.add_ranges();
       to->set_source(range.source);
@@ -293,7 +294,7 @@ absl::Status CutMarker::Mark(uint64_t cut, uint64_t limit) {
   if (status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   Trained& kept = trained_[0];
-  for (const auto& [work, examples] : taken) kept[work].Merge(examples);
+  for (const auto& [name, examples] : taken) kept[name].Merge(examples);
   return status;
 }
 
@@ -328,7 +329,7 @@ absl::Status CutMarker::ReportRest() {
         std::all_of(trained_.begin(), trained_.end(), [](const auto& entry) {
           return std::all_of(
               entry.second.begin(), entry.second.end(),
-              [](const auto& work) { return work.second.empty(); });
+              [](const auto& phase) { return phase.second.empty(); });
         });
     if (failed_ || nothing) return absl::OkStatus();
     cut = std::max({cut_, newest_, opened_}) + 1;

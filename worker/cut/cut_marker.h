@@ -69,7 +69,7 @@ class CutMarker {
 
   // All steps of a worker that trains are pushed here: parameters->Push, and
   // `push.examples` are remembered as examples of `work` ("train/0").
-  void Push(const std::string& work, const client::PushRequest& push,
+  void Push(const std::string& phase_name, const client::PushRequest& push,
             client::TableVersions* versions, std::shared_ptr<const void> memory,
             client::ParameterClient::Done done);
 

@@ -46,7 +46,7 @@ void FlushDenseCopy(const EpochContext& context, DenseCopy* copy, uint64_t cut,
   push.cut = cut;
   push.dense.push_back(exchange.gradients);
   push.dense_examples = std::move(exchange.examples);
-  context.cuts->Push(context.work_name, push, nullptr, exchange.memory,
+  context.cuts->Push(context.phase_name, push, nullptr, exchange.memory,
                      std::move(done));
 }
 

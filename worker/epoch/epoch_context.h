@@ -16,7 +16,7 @@
 #include "data/data_options.h"
 #include "data/order/example_reader.h"
 #include "data/parse/bad_lines.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 #include "models/model.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/table.pb.h"
@@ -50,17 +50,17 @@ struct EpochContext {
 
   // The phase itself.
   PhaseId phase;
-  // phase.Work(), of which pushes cover examples.
-  std::string work_name;
+  // phase.Name(), of which pushes cover examples.
+  std::string phase_name;
   data::DataOptions data;
   std::vector<std::string> files;
   // Makes what reads items that are not lines of the files; null where they
   // are.
-  std::function<std::unique_ptr<data::BatchSource>(data::WorkSource*,
+  std::function<std::unique_ptr<data::BatchSource>(data::RangeSource*,
                                                    data::BadLines*)>
       new_reader;
   // One per compute thread; the same one may stand there several times.
-  std::vector<data::WorkSource*> work;
+  std::vector<data::RangeSource*> ranges;
   // Which step a compute thread may begin; null: any.
   StepGate* gate = nullptr;
 
@@ -76,7 +76,7 @@ struct EpochContext {
   // What reads the items of a source, a compute thread's or a push
   // completion's. Both outlive it.
   std::unique_ptr<data::BatchSource> NewReader(
-      data::WorkSource* source, data::BadLines* bad_lines) const {
+      data::RangeSource* source, data::BadLines* bad_lines) const {
     if (new_reader != nullptr) return new_reader(source, bad_lines);
     return std::make_unique<data::BatchReader>(data, files, source, bad_lines);
   }

@@ -40,7 +40,7 @@ class HalfAsyncEpoch {
       : context_(context),
         copies_(std::move(copies),
                 context->config->max_unacknowledged_pushes()) {
-    for (size_t i = 0; i < context->work.size(); ++i) {
+    for (size_t i = 0; i < context->ranges.size(); ++i) {
       compute_threads_.push_back(std::make_unique<StepThread>(
           context, i, /*pull_ahead=*/true, &bad_lines_));
     }
@@ -150,7 +150,7 @@ class HalfAsyncEpoch {
     const bool has_dense = context_->dense_table != TableId(0);
     if (!has_dense) push.dense_examples = push.examples;
     if (!copy->ExchangeIsDue() || !has_dense) {
-      context_->cuts->Push(context_->work_name, push, &memory->pushed_versions,
+      context_->cuts->Push(context_->phase_name, push, &memory->pushed_versions,
                            memory, [this, memory, start](absl::Status status) {
                              OnPushed(*memory, start, status);
                            });
@@ -164,7 +164,7 @@ class HalfAsyncEpoch {
         memory, exchange.memory);
     const absl::Status status =
         CallAndWait([&](client::ParameterClient::Done done) {
-          context_->cuts->Push(context_->work_name, push,
+          context_->cuts->Push(context_->phase_name, push,
                                &memory->pushed_versions, both, std::move(done));
         });
     AddTime(Stage::kWaitPush, context_->clock().Now() - start);
@@ -222,7 +222,7 @@ absl::Status RunHalfAsyncEpoch(const EpochContext& context) {
       std::vector<std::unique_ptr<DenseCopy>> copies,
       MakeDenseCopies(context, /*num_copies=*/1,
                       int64_t{context.config->batch_size()} *
-                          static_cast<int64_t>(context.work.size())));
+                          static_cast<int64_t>(context.ranges.size())));
   return HalfAsyncEpoch(&context, std::move(copies)).Run();
 }
 

@@ -9,7 +9,7 @@
 
 namespace oarlock::worker {
 
-// Trains on all examples of context.work. In a step every compute thread that
+// Trains on all examples of context.ranges. In a step every compute thread that
 // has data computes one batch, all on the same dense parameters; their
 // gradients are summed in the order of the compute threads and sent as one
 // push, which covers the examples of all of them. A compute thread without data

@@ -162,7 +162,7 @@ class ComputeThread {
     if (!copy->ExchangeIsDue() || !has_dense) {
       const std::shared_ptr<const void> memory = step;
       context_.cuts->Push(
-          context_.work_name, push, versions, memory,
+          context_.phase_name, push, versions, memory,
           [this, step = std::move(step), start](absl::Status status) mutable {
             OnPushed(std::move(step), start, status);
           });
@@ -177,7 +177,7 @@ class ComputeThread {
     absl::Time sent;
     const absl::Status status =
         CallAndWait([&](client::ParameterClient::Done done) {
-          context_.cuts->Push(context_.work_name, push, versions, memory,
+          context_.cuts->Push(context_.phase_name, push, versions, memory,
                               std::move(done));
           sent = context_.clock().Now();
         });
@@ -248,7 +248,7 @@ absl::Status RunThreads(const EpochContext& context, bool trains) {
         });
   }
   std::vector<std::unique_ptr<ComputeThread>> compute_threads;
-  for (size_t i = 0; i < context.work.size(); ++i) {
+  for (size_t i = 0; i < context.ranges.size(); ++i) {
     compute_threads.push_back(
         std::make_unique<ComputeThread>(&state, i, trains));
   }

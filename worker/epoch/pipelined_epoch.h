@@ -16,7 +16,7 @@
 
 namespace oarlock::worker {
 
-// Trains on all examples of context.work. Dense gradients of
+// Trains on all examples of context.ranges. Dense gradients of
 // `dense_interval_steps` steps of a compute thread are summed and sent with one
 // push. Returns when every push is answered; the first failure of any compute
 // thread ends all of them.

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "data/batch_source.h"
-#include "data/listed_work.h"
+#include "data/listed_ranges.h"
 #include "data/parse/bad_lines.h"
 #include "models/model.h"
 #include "worker/cut/cut_marker.h"
@@ -24,13 +24,13 @@ namespace {
 // The gradients of some examples, batch after batch. One thread.
 class Steps {
  public:
-  Steps(const EpochContext& context, const std::vector<data::WorkItem>& items,
+  Steps(const EpochContext& context, const std::vector<data::DataRange>& items,
         uint64_t batch_size)
       : context_(context),
         batch_size_(batch_size),
-        work_(items),
+        ranges_(items),
         // Lines that the epoch has counted: a count of its own.
-        reader_(context.NewReader(&work_, &bad_lines_)),
+        reader_(context.NewReader(&ranges_, &bad_lines_)),
         executor_(context.model->NewExecutor(batch_size)),
         parameters_(context.dense->Current()) {}
 
@@ -63,7 +63,7 @@ class Steps {
  private:
   const EpochContext& context_;
   const uint64_t batch_size_;
-  data::ListedWork work_;
+  data::ListedRanges ranges_;
   data::BadLines bad_lines_;
   const std::unique_ptr<data::BatchSource> reader_;
   const std::unique_ptr<models::ModelExecutor> executor_;
@@ -139,7 +139,7 @@ class Completer {
   absl::Status AddOneBatch(client::PushRequest* push, PushMemory* memory) {
     if (completion_.examples.empty()) return absl::OkStatus();
     uint64_t num_examples = 0;
-    for (const data::WorkItem& item : completion_.examples) {
+    for (const data::DataRange& item : completion_.examples) {
       num_examples += item.end - item.begin;
     }
     Steps steps(context_, completion_.examples,
@@ -153,7 +153,7 @@ class Completer {
 
   // The summed gradients of the push completion's dense examples.
   absl::Status AddDense(client::PushRequest* push, PushMemory* memory) {
-    for (const data::WorkItem& item : completion_.dense_examples) {
+    for (const data::DataRange& item : completion_.dense_examples) {
       push->dense_examples.push_back({item.source, item.begin, item.end});
     }
     if (completion_.dense_examples.empty() || !has_dense()) {

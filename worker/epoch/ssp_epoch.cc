@@ -13,12 +13,12 @@ namespace oarlock::worker {
 absl::Status RunSspEpoch(EpochContext context) {
   const int64_t bound = context.config->staleness_bound();
   if (bound < 0) return RunAsyncEpoch(context);
-  StepGate gate(context.job, context.work.size(), static_cast<uint64_t>(bound),
-                context.clock());
+  StepGate gate(context.job, context.ranges.size(),
+                static_cast<uint64_t>(bound), context.clock());
   OARLOCK_RETURN_IF_ERROR(gate.Join());
   // All workers are members before the first step begins.
   OARLOCK_RETURN_IF_ERROR(context.job->Barrier(
-      absl::StrCat(context.work_name, cluster::kMembersBarrier)));
+      absl::StrCat(context.phase_name, cluster::kMembersBarrier)));
   context.gate = &gate;
   OARLOCK_RETURN_IF_ERROR(RunAsyncEpoch(context));
   return gate.Leave();

@@ -28,7 +28,7 @@ void LogStep(const EpochContext& context, const PhaseTotals& totals) {
 absl::Status CheckLoss(const EpochContext& context, double loss_sum) {
   if (std::isfinite(loss_sum)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "training has diverged: the loss of a batch of ", context.work_name,
+      "training has diverged: the loss of a batch of ", context.phase_name,
       " is ", std::isnan(loss_sum) ? "nan" : "infinite",
       "; lower --learning_rate, or clip gradients by --clip_norm, and go on "
       "from a checkpoint of before"));

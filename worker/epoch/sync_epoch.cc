@@ -22,7 +22,7 @@ class SyncEpoch {
  public:
   explicit SyncEpoch(const EpochContext* context)
       : context_(context), round_(std::make_shared<RoundMemory>(context)) {
-    for (size_t i = 0; i < context->work.size(); ++i) {
+    for (size_t i = 0; i < context->ranges.size(); ++i) {
       compute_threads_.push_back(std::make_unique<StepThread>(
           context, i, /*pull_ahead=*/false, &bad_lines_));
     }
@@ -34,7 +34,7 @@ class SyncEpoch {
     context_->cuts->JoinedRounds(complete);
     // All workers are members before the first round begins.
     OARLOCK_RETURN_IF_ERROR(context_->job->Barrier(
-        absl::StrCat(context_->work_name, cluster::kMembersBarrier)));
+        absl::StrCat(context_->phase_name, cluster::kMembersBarrier)));
     OARLOCK_RETURN_IF_ERROR(context_->dense->Pull());
     for (uint64_t i = 0; !num_rounds.has_value() || i < *num_rounds; ++i) {
       OARLOCK_RETURN_IF_ERROR(context_->job->Alive());
@@ -108,7 +108,7 @@ class SyncEpoch {
     const client::PushRequest push = MergeThreads(round);
     OARLOCK_RETURN_IF_ERROR(
         CallAndWait([&](client::ParameterClient::Done done) {
-          context_->cuts->Push(context_->work_name, push, nullptr, round_,
+          context_->cuts->Push(context_->phase_name, push, nullptr, round_,
                                std::move(done));
         }));
     context_->progress->AddTime(context_->phase, Stage::kPush,

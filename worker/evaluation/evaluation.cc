@@ -160,15 +160,15 @@ absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
                                      const PhaseId& phase,
                                      const std::string& file,
                                      const Clock& wall_clock) {
-  const std::string work = phase.Work();
+  const std::string phase_name = phase.Name();
   OARLOCK_RETURN_IF_ERROR(job->Report());
-  OARLOCK_RETURN_IF_ERROR(job->Barrier(absl::StrCat(work, "/predicted")));
+  OARLOCK_RETURN_IF_ERROR(job->Barrier(absl::StrCat(phase_name, "/predicted")));
   if (job->worker_index() == kFirstWorker) {
     OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                              job->GetJobStatus());
     const TrainedTotals trained = TrainedTotalsOf(status);
     v1::Evaluation evaluation;
-    evaluation.set_work(work);
+    evaluation.set_work(phase_name);
     evaluation.set_file(file);
     evaluation.set_trained_examples(trained.examples);
     evaluation.set_trained_steps(trained.steps);
@@ -192,21 +192,21 @@ absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
       return NoTestExamples(config);
     }
   }
-  return job->Barrier(absl::StrCat(work, "/concluded"));
+  return job->Barrier(absl::StrCat(phase_name, "/concluded"));
 }
 
 // All items once, until it is told to end.
-class PeriodicEvaluation::Items : public data::WorkSource {
+class PeriodicEvaluation::Items : public data::RangeSource {
  public:
   explicit Items(const PeriodicEvaluation* owner) : owner_(owner) {}
 
-  absl::StatusOr<std::optional<data::WorkItem>> Next() override {
+  absl::StatusOr<std::optional<data::DataRange>> Next() override {
     const bool stopping = owner_->stopping();
     absl::MutexLock lock(&mutex_);
     if (stopping || next_ == owner_->items_.size()) return std::nullopt;
     return owner_->items_[next_++];
   }
-  void Done(const data::WorkItem&) override {}
+  void Done(const data::DataRange&) override {}
 
  private:
   const PeriodicEvaluation* const owner_;
@@ -215,7 +215,7 @@ class PeriodicEvaluation::Items : public data::WorkSource {
 };
 
 PeriodicEvaluation::PeriodicEvaluation(const EpochContext& context,
-                                       std::vector<data::WorkItem> items,
+                                       std::vector<data::DataRange> items,
                                        uint64_t period_examples)
     : context_(context),
       items_(std::move(items)),
@@ -284,15 +284,15 @@ absl::Status PeriodicEvaluation::EvaluateOnce(
   EpochContext context = context_;
   context.progress = &progress;
   context.phase = phase;
-  context.work_name = phase.Work();
-  context.work = {&items};
+  context.phase_name = phase.Name();
+  context.ranges = {&items};
   OARLOCK_RETURN_IF_ERROR(RunEvaluation(context));
   if (stopping()) return absl::OkStatus();
   const PhaseTotals totals = progress.Totals()[phase.phase].newest_totals;
   if (totals.examples == 0) return NoTestExamples(*context_.config);
   const TrainedTotals trained = TrainedTotalsOf(status);
   v1::Evaluation evaluation;
-  evaluation.set_work(phase.Work());
+  evaluation.set_work(phase.Name());
   evaluation.set_examples(totals.examples);
   evaluation.set_auc(progress.Auc(phase));
   evaluation.set_logloss(totals.loss_sum /

@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "client/job_client.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
@@ -85,7 +85,7 @@ class PeriodicEvaluation {
   // here; all that it refers to outlives this. `items`: the test files as a
   // whole.
   PeriodicEvaluation(const EpochContext& context,
-                     std::vector<data::WorkItem> items,
+                     std::vector<data::DataRange> items,
                      uint64_t period_examples);
   // Gives up one that is under way.
   ~PeriodicEvaluation();
@@ -104,7 +104,7 @@ class PeriodicEvaluation {
   }
 
   EpochContext context_;
-  const std::vector<data::WorkItem> items_;
+  const std::vector<data::DataRange> items_;
   const uint64_t period_examples_;
   DenseParameters dense_;
 

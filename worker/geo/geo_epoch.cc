@@ -119,8 +119,8 @@ class GeoEpoch {
  public:
   explicit GeoEpoch(const EpochContext* context) : context_(context) {
     float scale = context->GradientScale();
-    if (context->config->loss() != "sum") scale /= context->work.size();
-    for (size_t i = 0; i < context->work.size(); ++i) {
+    if (context->config->loss() != "sum") scale /= context->ranges.size();
+    for (size_t i = 0; i < context->ranges.size(); ++i) {
       compute_threads_.push_back(
           std::make_unique<GeoThread>(context, i, scale, &bad_lines_));
     }
@@ -260,7 +260,7 @@ class GeoEpoch {
     push.cut = copy->cut();
     const absl::Status status =
         CallAndWait([&](client::ParameterClient::Done done) {
-          context_->cuts->Push(context_->work_name, push, &versions, memory,
+          context_->cuts->Push(context_->phase_name, push, &versions, memory,
                                std::move(done));
         });
     pool->Release(copy);

@@ -9,7 +9,7 @@
 
 namespace oarlock::worker {
 
-// Trains context.geo on all examples of context.work. An interval is
+// Trains context.geo on all examples of context.ranges. An interval is
 // `geo_steps` steps; in a step every compute thread computes a batch on the
 // same parameters, and their gradients are applied as one, added in the order
 // of the compute threads (of a mean loss: averaged). At the beginning of an

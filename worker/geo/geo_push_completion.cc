@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "data/batch_source.h"
-#include "data/listed_work.h"
+#include "data/listed_ranges.h"
 #include "data/parse/bad_lines.h"
 #include "models/model.h"
 #include "worker/cut/cut_marker.h"
@@ -27,19 +27,19 @@ struct Trained {
 };
 
 absl::StatusOr<Trained> TrainOn(const EpochContext& context,
-                                const std::vector<data::WorkItem>& items) {
+                                const std::vector<data::DataRange>& items) {
   Trained trained;
   trained.replica = context.geo->NewEmpty();
   trained.replica->ResetDense(*context.dense->Current());
-  for (const data::WorkItem& item : items) {
+  for (const data::DataRange& item : items) {
     trained.examples.push_back({item.source, item.begin, item.end});
   }
   const uint64_t batch_size = context.config->batch_size();
-  data::ListedWork work(items);
+  data::ListedRanges ranges(items);
   // Lines that the epoch has counted: a count of its own.
   data::BadLines bad_lines;
   const std::unique_ptr<data::BatchSource> reader =
-      context.NewReader(&work, &bad_lines);
+      context.NewReader(&ranges, &bad_lines);
   const std::unique_ptr<models::ModelExecutor> executor =
       context.model->NewExecutor(batch_size);
   const size_t num_parameters = context.model->spec().num_parameters;

@@ -16,7 +16,7 @@
 #include "data/reader/file_list.h"
 #include "data/reader/input_file.h"
 #include "worker/config/data_options_of.h"
-#include "worker/input/pass_work.h"
+#include "worker/input/epoch_ranges.h"
 
 namespace oarlock::worker {
 namespace {
@@ -336,22 +336,22 @@ data::MemoryDataset::Share TrainingData::MemoryShareOf(
           .share = share.positions};
 }
 
-absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartPhase(
-    const PhaseId& phase, LeasedWork::RunCompletion run_completion) {
+absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartPhase(
+    const PhaseId& phase, LeasedRanges::RunCompletion run_completion) {
   if (!IsStatic()) return StartLeased(phase, std::move(run_completion));
   return IsOrdered() ? StartStatic(phase) : StartInterleaved(phase);
 }
 
-absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
-    const PhaseId& phase, LeasedWork::RunCompletion run_completion) const {
-  const std::string work = phase.Work();
+absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartLeased(
+    const PhaseId& phase, LeasedRanges::RunCompletion run_completion) const {
+  const std::string phase_name = phase.Name();
   std::shared_ptr<const data::ExampleOrder> order;
   if (IsOrdered()) {
     order = std::make_shared<const data::ExampleOrder>(index_->total_examples(),
                                                        OrderOf(phase.epoch));
   }
   if (job_->worker_index() == kFirstWorker) {
-    const std::vector<data::WorkItem> items =
+    const std::vector<data::DataRange> items =
         order == nullptr ? index_->Items()
                          : PositionItems(order->size(), kOrderedLeaseExamples);
     // Not known, hence 0, where a file is not counted.
@@ -360,7 +360,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
                                       ? index_->total_examples()
                                       : 0;
     const absl::Status defined =
-        job_->DefineWork(work, items, num_examples, OrderText()).status();
+        job_->DefineWork(phase_name, items, num_examples, OrderText()).status();
     // By a worker 0 that has died since, when the file was another: what it
     // said stands, and what is not there of it is left out.
     if (!absl::IsAlreadyExists(defined) ||
@@ -368,10 +368,10 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
       OARLOCK_RETURN_IF_ERROR(defined);
     }
   }
-  OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(work, "/defined")));
-  PassWork::NewReader reader;
+  OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(phase_name, "/defined")));
+  EpochRanges::NewReader reader;
   if (order != nullptr) {
-    reader = [this, order](data::WorkSource* source,
+    reader = [this, order](data::RangeSource* source,
                            data::BadLines* bad_lines) {
       return std::make_unique<data::OrderedReader>(
           std::make_unique<data::FilePositions>(data_options(), files_,
@@ -379,25 +379,26 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartLeased(
           source);
     };
   }
-  return NewLeasedPass(job_, work, static_cast<size_t>(config_.thread_num()),
-                       std::move(run_completion), std::move(reader), clock_);
+  return NewLeasedRanges(job_, phase_name,
+                         static_cast<size_t>(config_.thread_num()),
+                         std::move(run_completion), std::move(reader), clock_);
 }
 
-absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartInterleaved(
+absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartInterleaved(
     const PhaseId& phase) const {
   // Nobody leases this work: it is for the progress line, and for what of it
   // was trained before the job was resumed.
   OARLOCK_ASSIGN_OR_RETURN(
       data::ExampleIntervals covered,
-      job_->DefineWork(phase.Work(), {}, index_->total_examples(),
+      job_->DefineWork(phase.Name(), {}, index_->total_examples(),
                        OrderText()));
-  return NewInterleavedPass(&*index_, std::move(covered),
-                            static_cast<uint64_t>(config_.batch_size()),
-                            job_->worker_index(), job_->num_workers(),
-                            static_cast<uint64_t>(config_.thread_num()));
+  return NewInterleavedRanges(&*index_, std::move(covered),
+                              static_cast<uint64_t>(config_.batch_size()),
+                              job_->worker_index(), job_->num_workers(),
+                              static_cast<uint64_t>(config_.thread_num()));
 }
 
-absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
+absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartStatic(
     const PhaseId& phase) {
   StaticShare share = ShareOf(phase.epoch);
   uint64_t num_examples = 0;
@@ -408,8 +409,8 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
   if (HasOwnOrder()) num_examples *= job_->num_workers();
   OARLOCK_ASSIGN_OR_RETURN(
       data::ExampleIntervals covered,
-      job_->DefineWork(phase.Work(), {}, num_examples, OrderText()));
-  PassWork::NewReader reader;
+      job_->DefineWork(phase.Name(), {}, num_examples, OrderText()));
+  EpochRanges::NewReader reader;
   const data::DataOptions options = data_options();
   if (InMemory()) {
     OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const data::LoadedEpoch> loaded,
@@ -421,7 +422,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
         phase.epoch + 1 < static_cast<uint32_t>(config_.epochs())) {
       memory_->Preload(MemoryShareOf(phase.epoch + 1));
     }
-    reader = [this, options, loaded](data::WorkSource* source,
+    reader = [this, options, loaded](data::RangeSource* source,
                                      data::BadLines* bad_lines) {
       return std::make_unique<data::OrderedReader>(
           std::make_unique<data::MemoryPositions>(options, files_, &*index_,
@@ -429,7 +430,7 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
           source);
     };
   } else {
-    reader = [this, options, order = share.order](data::WorkSource* source,
+    reader = [this, options, order = share.order](data::RangeSource* source,
                                                   data::BadLines* bad_lines) {
       return std::make_unique<data::OrderedReader>(
           std::make_unique<data::FilePositions>(options, files_, &*index_,
@@ -437,11 +438,11 @@ absl::StatusOr<std::unique_ptr<PassWork>> TrainingData::StartStatic(
           source);
     };
   }
-  return NewStaticPass(std::move(share.runs), HasOwnOrder(), std::move(covered),
-                       static_cast<uint64_t>(config_.batch_size()),
-                       job_->worker_index(), job_->num_workers(),
-                       static_cast<uint64_t>(config_.thread_num()),
-                       std::move(reader));
+  return NewStaticRanges(
+      std::move(share.runs), HasOwnOrder(), std::move(covered),
+      static_cast<uint64_t>(config_.batch_size()), job_->worker_index(),
+      job_->num_workers(), static_cast<uint64_t>(config_.thread_num()),
+      std::move(reader));
 }
 
 absl::Status TrainingData::CheckInMemory() const {

@@ -20,8 +20,8 @@
 #include "data/order/position_runs.h"
 #include "data/order/source_index.h"
 #include "proto/config/job_config.pb.h"
-#include "worker/input/leased_work.h"
-#include "worker/input/pass_work.h"
+#include "worker/input/epoch_ranges.h"
+#include "worker/input/leased_ranges.h"
 #include "worker/report/progress_meter.h"
 
 namespace oarlock::worker {
@@ -66,16 +66,17 @@ class TrainingData {
   data::DataOptions data_options() const;
   // The whole of it, for a phase that this worker runs alone; known where its
   // work is defined.
-  std::vector<data::WorkItem> items() const {
-    return index_.has_value() ? index_->Items() : std::vector<data::WorkItem>();
+  std::vector<data::DataRange> items() const {
+    return index_.has_value() ? index_->Items()
+                              : std::vector<data::DataRange>();
   }
 
   // The work of a phase. Leased: worker 0 defines it, all meet.
-  // `run_completion` as LeasedWork has it; nobody leases static work, which has
-  // none. In memory: waits until the worker's share is loaded, and begins to
-  // load that of the next epoch. The data outlives the result.
-  absl::StatusOr<std::unique_ptr<PassWork>> StartPhase(
-      const PhaseId& phase, LeasedWork::RunCompletion run_completion);
+  // `run_completion` as LeasedRanges has it; nobody leases static work, which
+  // has none. In memory: waits until the worker's share is loaded, and begins
+  // to load that of the next epoch. The data outlives the result.
+  absl::StatusOr<std::unique_ptr<EpochRanges>> StartPhase(
+      const PhaseId& phase, LeasedRanges::RunCompletion run_completion);
 
   // With --dataset memory, FailedPrecondition else. What epochs do by
   // themselves, for programs that want to say when:
@@ -134,11 +135,12 @@ class TrainingData {
   }
   absl::Status CheckInMemory() const;
 
-  absl::StatusOr<std::unique_ptr<PassWork>> StartLeased(
-      const PhaseId& phase, LeasedWork::RunCompletion run_completion) const;
-  absl::StatusOr<std::unique_ptr<PassWork>> StartInterleaved(
+  absl::StatusOr<std::unique_ptr<EpochRanges>> StartLeased(
+      const PhaseId& phase, LeasedRanges::RunCompletion run_completion) const;
+  absl::StatusOr<std::unique_ptr<EpochRanges>> StartInterleaved(
       const PhaseId& phase) const;
-  absl::StatusOr<std::unique_ptr<PassWork>> StartStatic(const PhaseId& phase);
+  absl::StatusOr<std::unique_ptr<EpochRanges>> StartStatic(
+      const PhaseId& phase);
 
   const v1::JobConfig& config_;
   const Division division_;

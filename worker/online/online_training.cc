@@ -255,7 +255,7 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
                              job_->GetJobStatus());
     const bool known = std::any_of(
         status.evaluations().begin(), status.evaluations().end(),
-        [&](const v1::Evaluation& e) { return e.work() == phase.Work(); });
+        [&](const v1::Evaluation& e) { return e.work() == phase.Name(); });
     const bool in_this_run =
         std::any_of(status.phases().begin(), status.phases().end(),
                     [&](const v1::PhaseStatus& p) {

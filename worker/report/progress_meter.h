@@ -39,7 +39,7 @@ struct PhaseId {
   friend auto operator<=>(const PhaseId&, const PhaseId&) = default;
 
   // Its name as work of the coordinator's: "train/0".
-  std::string Work() const { return phase + "/" + std::to_string(epoch); }
+  std::string Name() const { return phase + "/" + std::to_string(epoch); }
 };
 
 // Losses are added up in multiples of this, nats. Sums below 2^29, those of a

@@ -147,10 +147,10 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
 TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
   MortalCoordinator mortal(FreshFolder("threads"), storage::FileSystem::Real(),
                            &clock_);
-  v1::DefineWorkRequest work;
-  work.set_work("train/0");
-  for (int i = 0; i < 1000; ++i) work.add_ranges()->set_begin(i);
-  ASSERT_TRUE(mortal->DefineWork(work).ok());
+  v1::DefineWorkRequest definition;
+  definition.set_work("train/0");
+  for (int i = 0; i < 1000; ++i) definition.add_ranges()->set_begin(i);
+  ASSERT_TRUE(mortal->DefineWork(definition).ok());
   std::vector<std::thread> threads;
   for (uint32_t worker = 0; worker < kWorkers; ++worker) {
     threads.emplace_back([&mortal, worker] {

@@ -44,10 +44,10 @@ class LogCompatibilityTest : public ::testing::Test {
     call.mutable_server_heartbeat()->set_server_index(server);
     return run_file->Note(call);
   }
-  static absl::Status DefineWithoutRanges(const std::string& work,
+  static absl::Status DefineWithoutRanges(const std::string& phase_name,
                                           RunFile* run_file) {
     v1::CoordinatorCall call;
-    call.mutable_define_work()->set_work(work);
+    call.mutable_define_work()->set_work(phase_name);
     return run_file->Note(call);
   }
   // A run whose logs suffice.

@@ -28,21 +28,21 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Gives out a list, and remembers what was done.
-class RecordingSource : public WorkSource {
+class RecordingSource : public RangeSource {
  public:
-  explicit RecordingSource(std::vector<WorkItem> items)
+  explicit RecordingSource(std::vector<DataRange> items)
       : items_(items.begin(), items.end()) {}
-  absl::StatusOr<std::optional<WorkItem>> Next() override {
+  absl::StatusOr<std::optional<DataRange>> Next() override {
     if (items_.empty()) return std::nullopt;
-    const WorkItem item = items_.front();
+    const DataRange item = items_.front();
     items_.pop_front();
     return item;
   }
-  void Done(const WorkItem& item) override { done.push_back(item.lease); }
+  void Done(const DataRange& item) override { done.push_back(item.lease); }
   std::vector<uint64_t> done;
 
  private:
-  std::deque<WorkItem> items_;
+  std::deque<DataRange> items_;
 };
 
 // The first integers of the examples of a batch of NumberedLines.
@@ -83,8 +83,8 @@ class BatchReaderTest : public ::testing::Test {
     return folder_.Write(name, text);
   }
 
-  BatchReader Reader(std::vector<std::string> files, WorkSource* work) {
-    return BatchReader(options_, std::move(files), work, &bad_lines_);
+  BatchReader Reader(std::vector<std::string> files, RangeSource* ranges) {
+    return BatchReader(options_, std::move(files), ranges, &bad_lines_);
   }
 
   // All batches; an error comes as the last one.
@@ -109,8 +109,8 @@ class BatchReaderTest : public ::testing::Test {
 
   std::vector<std::string> ReadFiles(const std::vector<std::string>& files,
                                      size_t size) {
-    SharedList work(WholeFileItems(files.size()));
-    return ReadAllBatches(Reader(files, &work), size);
+    SharedList ranges(WholeFileItems(files.size()));
+    return ReadAllBatches(Reader(files, &ranges), size);
   }
 
   TestFolder folder_;
@@ -143,8 +143,8 @@ TEST_F(BatchReaderTest, CarriageReturnIsNoPartOfTheLastCategory) {
   for (int i = 0; i < 2; ++i) {
     const std::string file =
         folder_.Write("a", line + (i == 0 ? "\n" : "\r\n"));
-    SharedList work(WholeFileItems(1));
-    ASSERT_TRUE(*Reader({file}, &work).Next(1, &batches[i]));
+    SharedList ranges(WholeFileItems(1));
+    ASSERT_TRUE(*Reader({file}, &ranges).Next(1, &batches[i]));
   }
   EXPECT_EQ(batches[0].keys, batches[1].keys);
 }
@@ -201,37 +201,37 @@ TEST_F(BatchReaderTest, MissingFileIsNotFound) {
 
 TEST_F(BatchReaderTest, ItemIsDoneByTheCallAfterItsLastExample) {
   const std::string file = WriteNumbers("a", {0, 1, 2, 3, 4, -1, 6});
-  RecordingSource work({
+  RecordingSource ranges({
       {.source = 0, .begin = 0, .end = 2, .lease = 1},
       {.source = 0, .begin = 2, .end = 5, .lease = 2},
       {.source = 0, .begin = 5, .end = 6, .lease = 3},  // malformed
       {.source = 0, .begin = 6, .end = 7, .lease = 4},
   });
-  BatchReader reader = Reader({file}, &work);
+  BatchReader reader = Reader({file}, &ranges);
   Batch batch;
   ASSERT_TRUE(*reader.Next(2, &batch));
   EXPECT_EQ(Text(batch), "0 1 | 0:0-2");
-  EXPECT_THAT(work.done, IsEmpty());
+  EXPECT_THAT(ranges.done, IsEmpty());
   ASSERT_TRUE(*reader.Next(2, &batch));
   EXPECT_EQ(Text(batch), "2 3 | 0:2-4");
-  EXPECT_THAT(work.done, ElementsAre(1));
+  EXPECT_THAT(ranges.done, ElementsAre(1));
   ASSERT_TRUE(*reader.Next(2, &batch));
   EXPECT_EQ(Text(batch), "4 6 | 0:4-7");
   // Nobody has an example of item 3.
-  EXPECT_THAT(work.done, ElementsAre(1, 3));
+  EXPECT_THAT(ranges.done, ElementsAre(1, 3));
   ASSERT_FALSE(*reader.Next(2, &batch));
-  EXPECT_THAT(work.done, ElementsAre(1, 3, 2, 4));
+  EXPECT_THAT(ranges.done, ElementsAre(1, 3, 2, 4));
 }
 
 TEST_F(BatchReaderTest, NothingIsDoneAfterAnError) {
   options_.bad_lines_max = 0;
   const std::string file = WriteNumbers("a", {0, -1});
-  RecordingSource work({{.end = 1, .lease = 1}, {.begin = 1, .lease = 2}});
-  BatchReader reader = Reader({file}, &work);
+  RecordingSource ranges({{.end = 1, .lease = 1}, {.begin = 1, .lease = 2}});
+  BatchReader reader = Reader({file}, &ranges);
   Batch batch;
   EXPECT_FALSE(reader.Next(2, &batch).ok());
   EXPECT_FALSE(reader.Next(2, &batch).ok());
-  EXPECT_THAT(work.done, IsEmpty());
+  EXPECT_THAT(ranges.done, IsEmpty());
 }
 
 TEST_F(BatchReaderTest, ItemsOfAnyOrderAndOffsetAgreeWithTheLines) {
@@ -245,10 +245,10 @@ TEST_F(BatchReaderTest, ItemsOfAnyOrderAndOffsetAgreeWithTheLines) {
     text += NumberedLine(i) + "\n";
   }
   const std::string file = folder_.Write("a", text);
-  std::vector<WorkItem> items;
+  std::vector<DataRange> items;
   std::vector<std::string> expected;
   for (int i = 0; i < 200; ++i) {
-    WorkItem item;
+    DataRange item;
     item.begin = random.Below(500);
     item.end =
         item.begin + 1 + random.Below(std::min<uint64_t>(7, 500 - item.begin));
@@ -263,14 +263,14 @@ TEST_F(BatchReaderTest, ItemsOfAnyOrderAndOffsetAgreeWithTheLines) {
     expected.push_back(absl::StrCat(absl::StrJoin(lines, " "),
                                     " | 0:", item.begin, "-", item.end));
   }
-  SharedList work(items);
-  EXPECT_EQ(ReadAllBatches(Reader({file}, &work), 100), expected);
+  SharedList ranges(items);
+  EXPECT_EQ(ReadAllBatches(Reader({file}, &ranges), 100), expected);
 }
 
 TEST_F(BatchReaderTest, ItemBeyondTheFileSaysThatItChanged) {
   const std::string file = WriteNumbers("a", {0, 1});
-  SharedList work({WorkItem{.end = 3}});
-  const auto batches = ReadAllBatches(Reader({file}, &work), 3);
+  SharedList ranges({DataRange{.end = 3}});
+  const auto batches = ReadAllBatches(Reader({file}, &ranges), 3);
   EXPECT_THAT(batches[0], HasSubstr("ends after 2 lines, but lines up to 3"));
 }
 
@@ -278,26 +278,26 @@ TEST_F(BatchReaderTest, WhatCannotBeReadIsLeftOutWhereThatIsAskedFor) {
   options_.leave_out_unreadable = true;
   const std::string shorter = WriteNumbers("a", {0, 1});
   const std::string whole = WriteNumbers("b", {2, 3});
-  std::vector<WorkItem> items = {
+  std::vector<DataRange> items = {
       {.source = 0, .end = 3},              // ends too soon
       {.source = 1, .end = 3},              // is not there
       {.source = 1, .begin = 3, .end = 5},  // nor is this
       {.source = 2, .end = 2},
   };
   for (size_t i = 0; i < items.size(); ++i) items[i].lease = i + 1;
-  RecordingSource work(items);
-  EXPECT_THAT(
-      ReadAllBatches(Reader({shorter, folder_.Path("gone"), whole}, &work), 3),
-      ElementsAre("0 1 2 | 0:0-2 2:0-1", "3 | 2:1-2"));
+  RecordingSource ranges(items);
+  EXPECT_THAT(ReadAllBatches(
+                  Reader({shorter, folder_.Path("gone"), whole}, &ranges), 3),
+              ElementsAre("0 1 2 | 0:0-2 2:0-1", "3 | 2:1-2"));
   // All of them are done, each once.
-  std::sort(work.done.begin(), work.done.end());
-  EXPECT_THAT(work.done, ElementsAre(1u, 2u, 3u, 4u));
+  std::sort(ranges.done.begin(), ranges.done.end());
+  EXPECT_THAT(ranges.done, ElementsAre(1u, 2u, 3u, 4u));
 }
 
 TEST_F(BatchReaderTest, ItemOfAnUnknownSourceIsRejected) {
-  SharedList work({WorkItem{.source = 1}});
+  SharedList ranges({DataRange{.source = 1}});
   const auto batches =
-      ReadAllBatches(Reader({WriteNumbers("a", {0})}, &work), 3);
+      ReadAllBatches(Reader({WriteNumbers("a", {0})}, &ranges), 3);
   EXPECT_THAT(batches[0], HasSubstr("source 1"));
 }
 
@@ -324,8 +324,8 @@ TEST_F(PipeTest, MultiSlotTextOfACommandIsParsed) {
   options_.multi_slot_dense_dim = 1;
   options_.multi_slot_num_slots = 1;
   options_.pipe_command = "awk '{print 1, $1 / 2, 1, $2, 1, $3}'";
-  SharedList work(WholeFileItems(1));
-  BatchReader reader = Reader({folder_.Write("a", "3 7 0\n5 8 1\n")}, &work);
+  SharedList ranges(WholeFileItems(1));
+  BatchReader reader = Reader({folder_.Write("a", "3 7 0\n5 8 1\n")}, &ranges);
   Batch batch;
   ASSERT_TRUE(*reader.Next(5, &batch));
   EXPECT_THAT(batch.dense, ElementsAre(1.5, 2.5));
@@ -338,9 +338,9 @@ TEST_F(PipeTest, MultiSlotTextOfACommandIsParsed) {
 TEST_F(PipeTest, RangesOfAPipeAreReadByCounting) {
   options_.pipe_command = "cat";
   const std::string file = WriteNumbers("a", {0, 1, 2, 3, 4, 5});
-  SharedList work(
+  SharedList ranges(
       {{.begin = 1, .end = 3}, {.begin = 4}, {.begin = 0, .end = 1}});
-  EXPECT_THAT(ReadAllBatches(Reader({file}, &work), 9),
+  EXPECT_THAT(ReadAllBatches(Reader({file}, &ranges), 9),
               ElementsAre("1 2 4 5 0 | 0:1-3 0:4-6 0:0-1"));
   ExpectNoChildren();
 }
@@ -371,8 +371,8 @@ TEST_F(PipeTest, CommandClosedEarlyIsKilledWithItsChildren) {
   options_.pipe_command =
       "head -n 1; sh -c 'sleep 600; true' & sleep 600; true";
   {
-    SharedList work(WholeFileItems(1));
-    BatchReader reader = Reader({WriteNumbers("a", {0, 1, 2})}, &work);
+    SharedList ranges(WholeFileItems(1));
+    BatchReader reader = Reader({WriteNumbers("a", {0, 1, 2})}, &ranges);
     Batch batch;
     ASSERT_TRUE(*reader.Next(1, &batch));
     EXPECT_EQ(Text(batch), "0 | 0:0-1");
@@ -396,8 +396,8 @@ TEST_F(PipeTest, CommandDiesWithAReaderThatIsKilled) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    SharedList work(WholeFileItems(1));
-    BatchReader reader = Reader({file}, &work);
+    SharedList ranges(WholeFileItems(1));
+    BatchReader reader = Reader({file}, &ranges);
     Batch batch;
     const absl::StatusOr<bool> more = reader.Next(1, &batch);
     if (more.ok() && *more) kill(getpid(), SIGKILL);
@@ -415,8 +415,8 @@ TEST_F(PipeTest, CommandDiesWithAReaderThatIsKilled) {
 TEST_F(PipeTest, CommandThatLeavesItsGroupIsKilledAllTheSame) {
   options_.pipe_command = "head -n 1; exec setsid sleep 600";
   {
-    SharedList work(WholeFileItems(1));
-    BatchReader reader = Reader({WriteNumbers("a", {0, 1, 2})}, &work);
+    SharedList ranges(WholeFileItems(1));
+    BatchReader reader = Reader({WriteNumbers("a", {0, 1, 2})}, &ranges);
     Batch batch;
     ASSERT_TRUE(*reader.Next(1, &batch));
   }
@@ -435,8 +435,8 @@ TEST_F(BatchReaderTest, RealRowsHaveNoMalformedLine) {
   }
   options_.pipe_command = "xz -dc";
   options_.bad_lines_max = 0;
-  SharedList work(WholeFileItems(1));
-  BatchReader reader = Reader({packed}, &work);
+  SharedList ranges(WholeFileItems(1));
+  BatchReader reader = Reader({packed}, &ranges);
   Batch batch;
   size_t num_examples = 0;
   double clicks = 0;

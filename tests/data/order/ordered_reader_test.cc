@@ -95,8 +95,8 @@ class OrderedReaderTest : public ::testing::Test {
   std::vector<int> seen_;
 };
 
-std::vector<WorkItem> Cut(uint64_t size, uint64_t length) {
-  std::vector<WorkItem> items;
+std::vector<DataRange> Cut(uint64_t size, uint64_t length) {
+  std::vector<DataRange> items;
   for (uint64_t begin = 0; begin < size; begin += length) {
     items.push_back({.begin = begin, .end = std::min(begin + length, size)});
   }
@@ -110,11 +110,11 @@ TEST_F(OrderedReaderTest, PositionsAreWhatTheOrderSays) {
     for (const uint64_t length : {1, 100, 931}) {
       const auto order = Order(rule, 200);
       seen_.assign(numbers_.size(), 0);
-      SharedList work(Cut(order->size(), length));
+      SharedList ranges(Cut(order->size(), length));
       OrderedReader reader(
           std::make_unique<FilePositions>(options_, files_, index_.get(), order,
                                           &bad_lines_),
-          &work);
+          &ranges);
       ExpectRead(reader, *order, 70);
       // A malformed line at the very end of the phase is in no batch.
       for (size_t p = 0; p + 3 < seen_.size(); ++p) ASSERT_EQ(seen_[p], 1) << p;
@@ -126,10 +126,10 @@ TEST_F(OrderedReaderTest, CompressedFilesAreReadInOrder) {
   WriteFiles({300, 200, 10}, /*compressed=*/true);
   const auto order = Order(ShuffleRule::kNone, 1);
   seen_.assign(numbers_.size(), 0);
-  SharedList work(Cut(order->size(), 64));
+  SharedList ranges(Cut(order->size(), 64));
   OrderedReader reader(std::make_unique<FilePositions>(
                            options_, files_, index_.get(), order, &bad_lines_),
-                       &work);
+                       &ranges);
   ExpectRead(reader, *order, 100);
 }
 
@@ -137,10 +137,10 @@ TEST_F(OrderedReaderTest, AFileThatShrinksIsSaidSo) {
   WriteFiles({300}, /*compressed=*/false);
   folder_.Write("0", NumberedLine(0) + "\n");
   const auto order = Order(ShuffleRule::kGlobal, 100);
-  SharedList work(Cut(order->size(), 64));
+  SharedList ranges(Cut(order->size(), 64));
   OrderedReader reader(std::make_unique<FilePositions>(
                            options_, files_, index_.get(), order, &bad_lines_),
-                       &work);
+                       &ranges);
   Batch batch;
   const auto more = reader.Next(50, &batch);
   EXPECT_EQ(more.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -182,17 +182,17 @@ TEST_F(MemoryDatasetTest, GivesWhatTheFilesGiveAlsoCompressedOnes) {
   // The files are not needed any more.
   for (const std::string& file : files_) std::filesystem::remove(file);
   seen_.assign(numbers_.size(), 0);
-  std::vector<WorkItem> items;
+  std::vector<DataRange> items;
   for (const PositionRun& run : runs) {
     for (uint64_t p = run.begin; p < run.end; p += 1000) {
       items.push_back({.begin = p, .end = std::min(p + 1000, run.end)});
     }
   }
-  SharedList work(items);
+  SharedList ranges(items);
   OrderedReader reader(
       std::make_unique<MemoryPositions>(options_, files_, index_.get(), *loaded,
                                         &bad_lines_),
-      &work);
+      &ranges);
   ExpectRead(reader, *order, 128);
   int malformed = 0;
   OrderCursor cursor(order.get());

@@ -23,14 +23,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Text(const WorkItem& item) {
+std::string Text(const DataRange& item) {
   return absl::StrCat(item.source, ":", item.begin, "-", item.end, "@",
                       item.byte_offset, "+", item.skip_lines);
 }
 
-std::vector<std::string> Texts(const std::vector<WorkItem>& items) {
+std::vector<std::string> Texts(const std::vector<DataRange>& items) {
   std::vector<std::string> texts;
-  for (const WorkItem& item : items) texts.push_back(Text(item));
+  for (const DataRange& item : items) texts.push_back(Text(item));
   return texts;
 }
 
@@ -94,7 +94,7 @@ TEST(SourceIndexTest, MissingOrBinaryFileIsAnError) {
 
 TEST(SharedListTest, EveryItemGoesToOneReader) {
   constexpr size_t kItems = 1000;
-  std::vector<WorkItem> items(kItems);
+  std::vector<DataRange> items(kItems);
   for (size_t i = 0; i < kItems; ++i) items[i].begin = i;
   SharedList list(items);
   std::mutex mutex;

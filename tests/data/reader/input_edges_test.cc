@@ -59,8 +59,8 @@ class InputEdgesTest : public ::testing::TestWithParam<FormatCase> {
 
   // All labels of a file, or why reading it failed.
   absl::StatusOr<std::vector<float>> Labels(const std::string& path) {
-    SharedList work(WholeFileItems(1));
-    BatchReader reader(options_, {path}, &work, &bad_lines_);
+    SharedList ranges(WholeFileItems(1));
+    BatchReader reader(options_, {path}, &ranges, &bad_lines_);
     std::vector<float> labels;
     Batch batch;
     while (true) {
@@ -186,9 +186,9 @@ TEST(PipeEdgesTest, MalformedOutputOfACommandIsMalformedLines) {
   const std::string file = folder.Write(
       "data", "1 0.5 2 5 7 1 3 1 1\n1 0.5 3 5 7 1 3 1 1\n1 0.5 2 5\n");
   options.pipe_command = "cat";
-  SharedList work(WholeFileItems(1));
+  SharedList ranges(WholeFileItems(1));
   BadLines bad_lines;
-  BatchReader reader(options, {file}, &work, &bad_lines);
+  BatchReader reader(options, {file}, &ranges, &bad_lines);
   Batch batch;
   const auto more = reader.Next(10, &batch);
   EXPECT_EQ(more.status().code(), absl::StatusCode::kInvalidArgument);

@@ -65,9 +65,9 @@ TEST(CriteoGeneratorTest, EveryRowIsAWellFormedLine) {
                               .threads = 2})
                   .ok());
   const auto files = ExpandFileList(folder.Path("part-*"));
-  SharedList work(WholeFileItems(files->size()));
+  SharedList ranges(WholeFileItems(files->size()));
   BadLines bad_lines;
-  BatchReader reader(DataOptions{.bad_lines_max = 0}, *files, &work,
+  BatchReader reader(DataOptions{.bad_lines_max = 0}, *files, &ranges,
                      &bad_lines);
   Batch batch;
   const auto more = reader.Next(30'000, &batch);

@@ -38,8 +38,8 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
         [&](uint64_t cut, const std::vector<v1::TrainedExamples>& trained) {
           absl::MutexLock lock(&mutex);
           marked = cut;
-          for (const v1::TrainedExamples& work : trained) {
-            for (const v1::WorkRange& range : work.ranges()) {
+          for (const v1::TrainedExamples& phase : trained) {
+            for (const v1::WorkRange& range : phase.ranges()) {
               told.emplace_back(range.begin(), range.end());
             }
           }
@@ -54,7 +54,8 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
       push.round = round;
       push.examples.push_back({0, round, round + 1});
       ASSERT_TRUE(CallAndWait([&](client::ParameterClient::Done done) {
-                    marker.Push(kWork, push, nullptr, nullptr, std::move(done));
+                    marker.Push(kPhaseName, push, nullptr, nullptr,
+                                std::move(done));
                   }).ok());
     };
     const auto expect_told = [&](uint64_t cut, uint64_t begin, uint64_t end) {
@@ -134,8 +135,8 @@ TEST(CutMarkerRoundsTest,
     CuttingJob job(
         [&](uint64_t cut, const std::vector<v1::TrainedExamples>& trained) {
           absl::MutexLock lock(&mutex);
-          for (const v1::TrainedExamples& work : trained) {
-            for (const v1::WorkRange& range : work.ranges()) {
+          for (const v1::TrainedExamples& phase : trained) {
+            for (const v1::WorkRange& range : phase.ranges()) {
               told.push_back({cut, {range.begin(), range.end()}});
             }
           }
@@ -148,7 +149,8 @@ TEST(CutMarkerRoundsTest,
       push.round = round;
       push.examples.push_back({0, round, round + 1});
       ASSERT_TRUE(CallAndWait([&](client::ParameterClient::Done done) {
-                    marker.Push(kWork, push, nullptr, nullptr, std::move(done));
+                    marker.Push(kPhaseName, push, nullptr, nullptr,
+                                std::move(done));
                   }).ok());
     }
     marker.LeftRounds();

@@ -24,7 +24,7 @@
 namespace oarlock::worker {
 
 // The work of all pushes.
-inline constexpr char kWork[] = "train/0";
+inline constexpr char kPhaseName[] = "train/0";
 
 // A coordinator that takes cuts and calls `on_mark`.
 class CuttingJob : public FakeJobClient {
@@ -194,7 +194,8 @@ class Epoch {
       push.cut = cut;
       push.dense.push_back(exchange.gradients);
       push.dense_examples = exchange.examples;
-      marker_->Push(kWork, push, nullptr, exchange.memory, std::move(done));
+      marker_->Push(kPhaseName, push, nullptr, exchange.memory,
+                    std::move(done));
     });
   }
 
@@ -219,14 +220,15 @@ class Epoch {
     push.cut = copy->cut();
     push.examples.push_back({0, example, example + 1});
     if (!copy->ExchangeIsDue()) {
-      marker_->Push(kWork, push, nullptr, nullptr,
+      marker_->Push(kPhaseName, push, nullptr, nullptr,
                     [this](const absl::Status&) { pool_.ReleasePermit(); });
     } else {
       const DenseCopy::Exchange exchange = copy->TakeExchange(kDenseTable);
       push.dense.push_back(exchange.gradients);
       push.dense_examples = exchange.examples;
       CallAndWait([&](client::ParameterClient::Done done) {
-        marker_->Push(kWork, push, nullptr, exchange.memory, std::move(done));
+        marker_->Push(kPhaseName, push, nullptr, exchange.memory,
+                      std::move(done));
       }).IgnoreError();
       pool_.ReleasePermit();
     }

@@ -92,11 +92,11 @@ class KeepingClient : public LocalParameterClient {
   std::vector<SentPush> sent_;
 };
 
-std::vector<data::WorkItem> ItemsOf(
+std::vector<data::DataRange> ItemsOf(
     const std::vector<data::ExampleRange>& ranges) {
-  std::vector<data::WorkItem> items;
+  std::vector<data::DataRange> items;
   for (const data::ExampleRange& range : ranges) {
-    data::WorkItem item;
+    data::DataRange item;
     item.source = range.source;
     item.begin = range.begin;
     item.end = range.end;

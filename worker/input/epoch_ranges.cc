@@ -1,4 +1,4 @@
-#include "worker/input/pass_work.h"
+#include "worker/input/epoch_ranges.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,17 +8,17 @@
 namespace oarlock::worker {
 namespace {
 
-class LeasedPass : public PassWork {
+class LeasedEpoch : public EpochRanges {
  public:
-  LeasedPass(client::JobClient* job, const std::string& work,
-             size_t num_compute_threads,
-             LeasedWork::RunCompletion run_completion, NewReader reader,
-             const Clock& clock)
-      : leased_(job, work, std::move(run_completion), clock),
+  LeasedEpoch(client::JobClient* job, const std::string& phase_name,
+              size_t num_compute_threads,
+              LeasedRanges::RunCompletion run_completion, NewReader reader,
+              const Clock& clock)
+      : leased_(job, phase_name, std::move(run_completion), clock),
         sources_(num_compute_threads, &leased_),
         reader_(std::move(reader)) {}
 
-  const std::vector<data::WorkSource*>& sources() const override {
+  const std::vector<data::RangeSource*>& sources() const override {
     return sources_;
   }
   std::optional<uint64_t> num_rounds() const override { return std::nullopt; }
@@ -31,16 +31,16 @@ class LeasedPass : public PassWork {
   NewReader new_reader() const override { return reader_; }
 
  private:
-  LeasedWork leased_;
-  const std::vector<data::WorkSource*> sources_;
+  LeasedRanges leased_;
+  const std::vector<data::RangeSource*> sources_;
   const NewReader reader_;
 };
 
 // Each compute thread has a source of its own, of one kind.
 template <typename Split>
-class SplitPass : public PassWork {
+class SplitEpoch : public EpochRanges {
  public:
-  SplitPass(data::ExampleIntervals covered, NewReader reader)
+  SplitEpoch(data::ExampleIntervals covered, NewReader reader)
       : covered_(std::move(covered)), reader_(std::move(reader)) {}
 
   const data::ExampleIntervals* covered() const { return &covered_; }
@@ -52,7 +52,7 @@ class SplitPass : public PassWork {
     splits_.push_back(std::move(split));
   }
 
-  const std::vector<data::WorkSource*>& sources() const override {
+  const std::vector<data::RangeSource*>& sources() const override {
     return sources_;
   }
   std::optional<uint64_t> num_rounds() const override { return num_rounds_; }
@@ -63,15 +63,15 @@ class SplitPass : public PassWork {
   const data::ExampleIntervals covered_;
   const NewReader reader_;
   std::vector<std::unique_ptr<Split>> splits_;
-  std::vector<data::WorkSource*> sources_;
+  std::vector<data::RangeSource*> sources_;
   uint64_t num_rounds_ = 0;
 };
 
 }  // namespace
 
-std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
-                                          uint64_t lease_examples) {
-  std::vector<data::WorkItem> items;
+std::vector<data::DataRange> PositionItems(uint64_t num_positions,
+                                           uint64_t lease_examples) {
+  std::vector<data::DataRange> items;
   for (uint64_t begin = 0; begin < num_positions; begin += lease_examples) {
     items.push_back({.begin = begin,
                      .end = std::min(begin + lease_examples, num_positions)});
@@ -79,22 +79,20 @@ std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
   return items;
 }
 
-std::unique_ptr<PassWork> NewLeasedPass(
-    client::JobClient* job, const std::string& work, size_t num_compute_threads,
-    LeasedWork::RunCompletion run_completion, PassWork::NewReader reader,
-    const Clock& clock) {
-  return std::make_unique<LeasedPass>(job, work, num_compute_threads,
-                                      std::move(run_completion),
-                                      std::move(reader), clock);
+std::unique_ptr<EpochRanges> NewLeasedRanges(
+    client::JobClient* job, const std::string& phase_name,
+    size_t num_compute_threads, LeasedRanges::RunCompletion run_completion,
+    EpochRanges::NewReader reader, const Clock& clock) {
+  return std::make_unique<LeasedEpoch>(job, phase_name, num_compute_threads,
+                                       std::move(run_completion),
+                                       std::move(reader), clock);
 }
 
-std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
-                                             data::ExampleIntervals covered,
-                                             uint64_t block_examples,
-                                             WorkerIndex self,
-                                             uint64_t num_workers,
-                                             uint64_t num_compute_threads) {
-  auto ranges = std::make_unique<SplitPass<data::InterleavedSplit>>(
+std::unique_ptr<EpochRanges> NewInterleavedRanges(
+    const data::SourceIndex* index, data::ExampleIntervals covered,
+    uint64_t block_examples, WorkerIndex self, uint64_t num_workers,
+    uint64_t num_compute_threads) {
+  auto ranges = std::make_unique<SplitEpoch<data::InterleavedSplit>>(
       std::move(covered), nullptr);
   for (uint64_t reader = 0; reader < num_workers * num_compute_threads;
        ++reader) {
@@ -109,13 +107,13 @@ std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
   return ranges;
 }
 
-std::unique_ptr<PassWork> NewStaticPass(
+std::unique_ptr<EpochRanges> NewStaticRanges(
     std::vector<std::vector<data::PositionRun>> runs, bool own_orders,
     data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
     uint64_t num_workers, uint64_t num_compute_threads,
-    PassWork::NewReader reader) {
-  auto ranges = std::make_unique<SplitPass<data::RunSplit>>(std::move(covered),
-                                                            std::move(reader));
+    EpochRanges::NewReader reader) {
+  auto ranges = std::make_unique<SplitEpoch<data::RunSplit>>(std::move(covered),
+                                                             std::move(reader));
   for (uint64_t worker = 0; worker < num_workers; ++worker) {
     for (uint64_t thread = 0; thread < num_compute_threads; ++thread) {
       ranges->Add(

@@ -1,4 +1,4 @@
-#include "coordinator/work/range_set.h"
+#include "coordinator/ranges/range_set.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // Work leased from the coordinator, a few ranges at a time.
 
-#ifndef OARLOCK_WORKER_INPUT_LEASED_WORK_H_
-#define OARLOCK_WORKER_INPUT_LEASED_WORK_H_
+#ifndef OARLOCK_WORKER_INPUT_LEASED_RANGES_H_
+#define OARLOCK_WORKER_INPUT_LEASED_RANGES_H_
 
 #include <cstdint>
 #include <functional>
@@ -14,14 +14,14 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "client/job_client.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 
 namespace oarlock::worker {
 
 // Thread-safe: all compute threads of a worker share one. Ranges are given to
 // whoever asks first, so stragglers, joiners and fewer files than workers are
 // no special case.
-class LeasedWork : public data::WorkSource {
+class LeasedRanges : public data::RangeSource {
  public:
   // Works off a push completion; OK when all of its pushes were acknowledged.
   // Thread-safe.
@@ -30,18 +30,18 @@ class LeasedWork : public data::WorkSource {
 
   // `work` names the phase at the coordinator. `job` and `clock` outlive this.
   // `run_completion` may be null in a phase that pushes nothing.
-  LeasedWork(client::JobClient* job, std::string work,
-             RunCompletion run_completion, const Clock& clock)
+  LeasedRanges(client::JobClient* job, std::string phase_name,
+               RunCompletion run_completion, const Clock& clock)
       : job_(job),
-        work_(std::move(work)),
+        phase_name_(std::move(phase_name)),
         run_completion_(std::move(run_completion)),
         clock_(clock) {}
 
   // Push completions that the coordinator has are worked off first, in the
   // thread that asks for work; one that fails is the result.
-  absl::StatusOr<std::optional<data::WorkItem>> Next() override;
+  absl::StatusOr<std::optional<data::DataRange>> Next() override;
   // Remembers the lease; its gradients may still be on their way.
-  void Done(const data::WorkItem& item) override;
+  void Done(const data::DataRange& item) override;
 
   // All gradients have been acknowledged: reports progress, then tells the
   // coordinator what is done. In this order: what was reported of an evaluation
@@ -56,7 +56,7 @@ class LeasedWork : public data::WorkSource {
 
  private:
   client::JobClient* const job_;
-  const std::string work_;
+  const std::string phase_name_;
   const RunCompletion run_completion_;
   const Clock& clock_;
   // What is leased next, or was while waiting for more.
@@ -70,4 +70,4 @@ class LeasedWork : public data::WorkSource {
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_INPUT_LEASED_WORK_H_
+#endif  // OARLOCK_WORKER_INPUT_LEASED_RANGES_H_

@@ -1,4 +1,4 @@
-#include "coordinator/work/work_queue.h"
+#include "coordinator/ranges/range_queue.h"
 
 #include <algorithm>
 #include <utility>
@@ -32,16 +32,16 @@ std::string PartsMissingFrom(absl::string_view order, absl::string_view of) {
 
 }  // namespace
 
-absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
+absl::Status RangeQueue::Define(const v1::DefineWorkRequest& request) {
   if (request.work().empty() || request.work().size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "name of a work has ", request.work().size(), " bytes; legal are 1 to ",
         kMaxNameBytes, "; name it \"phase/epoch\""));
   }
-  if (request.ranges_size() > kMaxRangesPerWork) {
+  if (request.ranges_size() > kMaxRangesPerPhase) {
     return absl::ResourceExhaustedError(
         absl::StrCat("work '", request.work(), "' has ", request.ranges_size(),
-                     " ranges; at most ", kMaxRangesPerWork,
+                     " ranges; at most ", kMaxRangesPerPhase,
                      " are kept; make the ranges longer"));
   }
   if (request.order().size() > kMaxOrderBytes) {
@@ -64,8 +64,8 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
   const uint64_t fingerprint = std::max(
       kAnyDefinition + 1,
       static_cast<uint64_t>(FeatureHash(compared.SerializeAsString(), 0, 0)));
-  if (auto it = works_.find(request.work()); it != works_.end()) {
-    Work& known = it->second;
+  if (auto it = phases_.find(request.work()); it != phases_.end()) {
+    Phase& known = it->second;
     if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;
     if (known.fingerprint == fingerprint) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
@@ -73,36 +73,37 @@ absl::Status WorkQueue::Define(const v1::DefineWorkRequest& request) {
         " ranges, and again otherwise with ", request.ranges_size(),
         "; do all workers see the same files?"));
   }
-  if (works_.size() >= kMaxWorks || num_unfinished_ >= kMaxUnfinishedWorks) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "work '", request.work(), "' would be number ", works_.size() + 1,
-        " and unfinished number ", num_unfinished_ + 1, "; at most ", kMaxWorks,
-        " and ", kMaxUnfinishedWorks, " are kept; finish one first"));
+  if (phases_.size() >= kMaxPhases || num_unfinished_ >= kMaxUnfinishedPhases) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("work '", request.work(), "' would be number ",
+                     phases_.size() + 1, " and unfinished number ",
+                     num_unfinished_ + 1, "; at most ", kMaxPhases, " and ",
+                     kMaxUnfinishedPhases, " are kept; finish one first"));
   }
-  Work& work = works_[request.work()];
-  work.fingerprint = fingerprint;
-  work.num_ranges = request.ranges_size();
-  work.unleased = Uncovered(request.work(),
-                            {request.ranges().begin(), request.ranges().end()});
-  std::reverse(work.unleased.begin(), work.unleased.end());
-  if (!work.AllDone()) ++num_unfinished_;
+  Phase& phase = phases_[request.work()];
+  phase.fingerprint = fingerprint;
+  phase.num_ranges = request.ranges_size();
+  phase.unleased = Uncovered(
+      request.work(), {request.ranges().begin(), request.ranges().end()});
+  std::reverse(phase.unleased.begin(), phase.unleased.end());
+  if (!phase.AllDone()) ++num_unfinished_;
   SetOrder(request.work(), request.order());
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
+absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
     const v1::LeaseWorkRequest& request, bool stopped, bool* told_all) {
   if (told_all != nullptr) *told_all = false;
   if (request.request() == 0) {
     return absl::InvalidArgumentError(
         "lease of work with request number 0; count them from 1");
   }
-  auto it = works_.find(request.work());
-  if (it == works_.end()) {
+  auto it = phases_.find(request.work());
+  if (it == phases_.end()) {
     return absl::UnavailableError(absl::StrCat(
         "work '", request.work(), "' is not defined yet; call again"));
   }
-  Work& work = it->second;
+  Phase& phase = it->second;
   Caller& caller = callers_[request.worker_index()];
   if (caller.generation != request.worker_generation()) {
     caller = Caller{request.worker_generation(), {}};
@@ -118,51 +119,51 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
     if (call.request == request.request()) return call.response;
   }
 
-  const bool was_done = work.AllDone();
+  const bool was_done = phase.AllDone();
   for (uint64_t lease : request.done()) {
-    if (auto range = work.leased.find(lease);
-        range != work.leased.end() && IsOf(range->second, request)) {
-      work.leased.erase(range);
-    } else if (auto completion = work.leased_push_completions.find(lease);
-               completion != work.leased_push_completions.end() &&
+    if (auto range = phase.leased.find(lease);
+        range != phase.leased.end() && IsOf(range->second, request)) {
+      phase.leased.erase(range);
+    } else if (auto completion = phase.leased_push_completions.find(lease);
+               completion != phase.leased_push_completions.end() &&
                IsOf(completion->second, request)) {
-      work.leased_push_completions.erase(completion);
+      phase.leased_push_completions.erase(completion);
     }
   }
   if (told_all != nullptr) {
     *told_all = request.done_size() > 0 &&
-                std::none_of(work.leased.begin(), work.leased.end(),
+                std::none_of(phase.leased.begin(), phase.leased.end(),
                              [&](const auto& entry) {
                                return IsOf(entry.second, request);
                              });
   }
   v1::LeaseWorkResponse response;
   uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
-  for (; count > 0 && !work.push_completions.empty(); --count) {
-    v1::PushRepair& completion = work.push_completions.front();
+  for (; count > 0 && !phase.push_completions.empty(); --count) {
+    v1::PushRepair& completion = phase.push_completions.front();
     completion.set_lease(next_lease_++);
     *response.add_repairs() = completion;
-    work.leased_push_completions.emplace(
+    phase.leased_push_completions.emplace(
         completion.lease(),
         LeasedPushCompletion{completion, request.worker_index(),
                              request.worker_generation()});
-    work.push_completions.pop_front();
+    phase.push_completions.pop_front();
   }
-  for (; count > 0 && !stopped && !work.unleased.empty(); --count) {
-    const v1::WorkRange& range = work.unleased.back();
+  for (; count > 0 && !stopped && !phase.unleased.empty(); --count) {
+    const v1::WorkRange& range = phase.unleased.back();
     *response.add_ranges() = range;
     response.add_leases(next_lease_);
-    work.leased.emplace(next_lease_, LeasedRange{range, request.worker_index(),
-                                                 request.worker_generation()});
+    phase.leased.emplace(next_lease_, LeasedRange{range, request.worker_index(),
+                                                  request.worker_generation()});
     ++next_lease_;
-    work.unleased.pop_back();
+    phase.unleased.pop_back();
   }
-  if (work.AllDone()) {
-    work.unleased.shrink_to_fit();
+  if (phase.AllDone()) {
+    phase.unleased.shrink_to_fit();
     response.set_exhausted(true);
   }
-  if (stopped && work.NobodyWorks()) response.set_exhausted(true);
-  NoteChange(was_done, work);
+  if (stopped && phase.NobodyWorks()) response.set_exhausted(true);
+  NoteChange(was_done, phase);
   caller.calls.push_back({request.request(), response});
   caller.highest = std::max(caller.highest, request.request());
   std::erase_if(caller.calls, [&caller](const Call& call) {
@@ -171,32 +172,32 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkQueue::Lease(
   return response;
 }
 
-void WorkQueue::NoteChange(bool was_done, const Work& work) {
-  if (was_done && !work.AllDone()) ++num_unfinished_;
-  if (!was_done && work.AllDone()) --num_unfinished_;
+void RangeQueue::NoteChange(bool was_done, const Phase& phase) {
+  if (was_done && !phase.AllDone()) ++num_unfinished_;
+  if (!was_done && phase.AllDone()) --num_unfinished_;
 }
 
-std::vector<WorkShare> WorkQueue::Claim(WorkerIndex worker,
-                                        Generation generation) {
-  std::vector<WorkShare> shares;
+std::vector<RangeShare> RangeQueue::Claim(WorkerIndex worker,
+                                          Generation generation) {
+  std::vector<RangeShare> shares;
   const auto is_its = [&](const auto& entry) {
     return entry.second.worker == worker.value() &&
            entry.second.generation == generation.value();
   };
-  for (auto& [name, work] : works_) {
-    const bool was_done = work.AllDone();
-    WorkShare share{name, {}, {}};
-    for (const auto& entry : work.leased) {
+  for (auto& [name, phase] : phases_) {
+    const bool was_done = phase.AllDone();
+    RangeShare share{name, {}, {}};
+    for (const auto& entry : phase.leased) {
       if (is_its(entry)) share.ranges.push_back(entry.second.range);
     }
-    for (const auto& entry : work.leased_push_completions) {
+    for (const auto& entry : phase.leased_push_completions) {
       if (is_its(entry)) {
         share.push_completions.push_back(entry.second.completion);
       }
     }
-    std::erase_if(work.leased, is_its);
-    std::erase_if(work.leased_push_completions, is_its);
-    NoteChange(was_done, work);
+    std::erase_if(phase.leased, is_its);
+    std::erase_if(phase.leased_push_completions, is_its);
+    NoteChange(was_done, phase);
     share.ranges = Uncovered(name, share.ranges);
     if (!share.ranges.empty() || !share.push_completions.empty()) {
       shares.push_back(std::move(share));
@@ -210,61 +211,63 @@ std::vector<WorkShare> WorkQueue::Claim(WorkerIndex worker,
   return shares;
 }
 
-void WorkQueue::Return(const WorkShare& share) {
-  Work& work = works_.at(share.work);
-  const bool was_done = work.AllDone();
-  work.unleased.insert(work.unleased.end(), share.ranges.rbegin(),
-                       share.ranges.rend());
-  work.push_completions.insert(work.push_completions.begin(),
-                               share.push_completions.begin(),
-                               share.push_completions.end());
-  NoteChange(was_done, work);
+void RangeQueue::Return(const RangeShare& share) {
+  Phase& phase = phases_.at(share.phase_name);
+  const bool was_done = phase.AllDone();
+  phase.unleased.insert(phase.unleased.end(), share.ranges.rbegin(),
+                        share.ranges.rend());
+  phase.push_completions.insert(phase.push_completions.begin(),
+                                share.push_completions.begin(),
+                                share.push_completions.end());
+  NoteChange(was_done, phase);
 }
 
-void WorkQueue::Reclaim(WorkerIndex worker, Generation generation) {
-  for (const WorkShare& share : Claim(worker, generation)) Return(share);
+void RangeQueue::Reclaim(WorkerIndex worker, Generation generation) {
+  for (const RangeShare& share : Claim(worker, generation)) Return(share);
 }
 
-void WorkQueue::BeginRun(
-    absl::FunctionRef<bool(const std::string& work)> keep) {
-  std::erase_if(works_, [&](const auto& entry) { return !keep(entry.first); });
+void RangeQueue::BeginRun(
+    absl::FunctionRef<bool(const std::string& phase_name)> keep) {
+  std::erase_if(phases_, [&](const auto& entry) { return !keep(entry.first); });
   num_unfinished_ = 0;
-  for (auto& [name, work] : works_) {
-    work.fingerprint = kAnyDefinition;
-    if (!work.AllDone()) ++num_unfinished_;
+  for (auto& [name, phase] : phases_) {
+    phase.fingerprint = kAnyDefinition;
+    if (!phase.AllDone()) ++num_unfinished_;
   }
 }
 
-size_t WorkQueue::num_push_completions() const {
+size_t RangeQueue::num_push_completions() const {
   size_t count = 0;
-  for (const auto& [name, work] : works_) {
-    count += work.push_completions.size() + work.leased_push_completions.size();
+  for (const auto& [name, phase] : phases_) {
+    count +=
+        phase.push_completions.size() + phase.leased_push_completions.size();
   }
   return count;
 }
 
-bool WorkQueue::HasPushCompletionsOf(WorkerIndex worker,
-                                     Generation generation) const {
+bool RangeQueue::HasPushCompletionsOf(WorkerIndex worker,
+                                      Generation generation) const {
   const auto is_of = [&](const v1::PushRepair& completion) {
     return completion.worker().worker_index() == worker.value() &&
            completion.worker().worker_generation() == generation.value();
   };
-  for (const auto& [name, work] : works_) {
-    if (std::any_of(work.push_completions.begin(), work.push_completions.end(),
-                    is_of)) {
+  for (const auto& [name, phase] : phases_) {
+    if (std::any_of(phase.push_completions.begin(),
+                    phase.push_completions.end(), is_of)) {
       return true;
     }
-    for (const auto& [lease, leased] : work.leased_push_completions) {
+    for (const auto& [lease, leased] : phase.leased_push_completions) {
       if (is_of(leased.completion)) return true;
     }
   }
   return false;
 }
 
-std::vector<v1::WorkRange> WorkQueue::Uncovered(
-    const std::string& work, const std::vector<v1::WorkRange>& ranges) const {
+std::vector<v1::WorkRange> RangeQueue::Uncovered(
+    const std::string& phase_name,
+    const std::vector<v1::WorkRange>& ranges) const {
   std::vector<v1::WorkRange> result;
-  const auto covered = covered_.find(work);
+  const auto covered = covered_.find(phase_name);
   for (const v1::WorkRange& range : ranges) {
     if (covered == covered_.end()) {
       result.push_back(range);
@@ -276,40 +279,42 @@ std::vector<v1::WorkRange> WorkQueue::Uncovered(
   return result;
 }
 
-std::vector<v1::WorkRange> WorkQueue::Covered(const std::string& work) const {
-  const auto covered = covered_.find(work);
+std::vector<v1::WorkRange> RangeQueue::Covered(
+    const std::string& phase_name) const {
+  const auto covered = covered_.find(phase_name);
   return covered == covered_.end() ? std::vector<v1::WorkRange>()
                                    : covered->second.ranges();
 }
 
-std::string WorkQueue::Order(const std::string& work) const {
-  const auto order = orders_.find(work);
+std::string RangeQueue::Order(const std::string& phase_name) const {
+  const auto order = orders_.find(phase_name);
   return order == orders_.end() ? std::string() : order->second;
 }
 
-std::vector<std::string> WorkQueue::names() const {
+std::vector<std::string> RangeQueue::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, work] : works_) names.push_back(name);
+  for (const auto& [name, phase] : phases_) names.push_back(name);
   return names;
 }
 
-void WorkQueue::Save(v1::WorkQueueState* state) const {
-  for (const auto& [name, work] : works_) {
+void RangeQueue::Save(v1::WorkQueueState* state) const {
+  for (const auto& [name, phase] : phases_) {
     v1::WorkState* saved = state->add_works();
     saved->set_work(name);
-    saved->set_fingerprint(work.fingerprint);
-    saved->set_num_ranges(work.num_ranges);
-    saved->mutable_unleased()->Add(work.unleased.begin(), work.unleased.end());
-    for (const auto& [lease, range] : work.leased) {
+    saved->set_fingerprint(phase.fingerprint);
+    saved->set_num_ranges(phase.num_ranges);
+    saved->mutable_unleased()->Add(phase.unleased.begin(),
+                                   phase.unleased.end());
+    for (const auto& [lease, range] : phase.leased) {
       v1::LeasedRangeState* leased = saved->add_leased();
       leased->set_lease(lease);
       leased->mutable_worker()->set_worker_index(range.worker);
       leased->mutable_worker()->set_worker_generation(range.generation);
       *leased->mutable_range() = range.range;
     }
-    saved->mutable_repairs()->Add(work.push_completions.begin(),
-                                  work.push_completions.end());
-    for (const auto& [lease, completion] : work.leased_push_completions) {
+    saved->mutable_repairs()->Add(phase.push_completions.begin(),
+                                  phase.push_completions.end());
+    for (const auto& [lease, completion] : phase.leased_push_completions) {
       v1::LeasedRepairState* leased = saved->add_leased_repairs();
       leased->mutable_worker()->set_worker_index(completion.worker);
       leased->mutable_worker()->set_worker_generation(completion.generation);
@@ -329,29 +334,29 @@ void WorkQueue::Save(v1::WorkQueueState* state) const {
     }
   }
   state->set_next_lease(next_lease_);
-  for (const auto& [work, order] : orders_) {
+  for (const auto& [phase_name, order] : orders_) {
     v1::WorkOrderState* saved = state->add_orders();
-    saved->set_work(work);
+    saved->set_work(phase_name);
     saved->set_order(order);
   }
 }
 
-void WorkQueue::Load(const v1::WorkQueueState& state) {
-  *this = WorkQueue();
+void RangeQueue::Load(const v1::WorkQueueState& state) {
+  *this = RangeQueue();
   for (const v1::WorkState& saved : state.works()) {
-    Work& work = works_[saved.work()];
-    work.fingerprint = saved.fingerprint();
-    work.num_ranges = static_cast<int>(saved.num_ranges());
-    work.unleased.assign(saved.unleased().begin(), saved.unleased().end());
+    Phase& phase = phases_[saved.work()];
+    phase.fingerprint = saved.fingerprint();
+    phase.num_ranges = static_cast<int>(saved.num_ranges());
+    phase.unleased.assign(saved.unleased().begin(), saved.unleased().end());
     for (const v1::LeasedRangeState& leased : saved.leased()) {
-      work.leased[leased.lease()] = {leased.range(),
-                                     leased.worker().worker_index(),
-                                     leased.worker().worker_generation()};
+      phase.leased[leased.lease()] = {leased.range(),
+                                      leased.worker().worker_index(),
+                                      leased.worker().worker_generation()};
     }
-    work.push_completions.assign(saved.repairs().begin(),
-                                 saved.repairs().end());
+    phase.push_completions.assign(saved.repairs().begin(),
+                                  saved.repairs().end());
     for (const v1::LeasedRepairState& leased : saved.leased_repairs()) {
-      work.leased_push_completions[leased.repair().lease()] = {
+      phase.leased_push_completions[leased.repair().lease()] = {
           leased.repair(), leased.worker().worker_index(),
           leased.worker().worker_generation()};
     }

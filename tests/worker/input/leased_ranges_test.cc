@@ -1,4 +1,4 @@
-#include "worker/input/leased_work.h"
+#include "worker/input/leased_ranges.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 namespace oarlock::worker {
 namespace {
 
-data::WorkItem Item(uint64_t lease) {
-  data::WorkItem item;
+data::DataRange Item(uint64_t lease) {
+  data::DataRange item;
   item.source = 3;
   item.begin = lease * 10;
   item.end = lease * 10 + 10;
@@ -25,33 +25,33 @@ client::PushCompletion CompletionOf(uint64_t lease) {
   return completion;
 }
 
-LeasedWork::RunCompletion NoPushCompletion() {
+LeasedRanges::RunCompletion NoPushCompletion() {
   return [](const client::PushCompletion& completion) {
     ADD_FAILURE() << "lease " << completion.lease;
     return absl::OkStatus();
   };
 }
 
-TEST(LeasedWorkTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
+TEST(LeasedRangesTest, GivesOneRangeAtATimeUntilNothingIsLeft) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1), Item(2)};
-  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
+  LeasedRanges ranges(&job, "train/0", NoPushCompletion(), clock);
   for (uint64_t lease : {1, 2}) {
-    const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
+    const absl::StatusOr<std::optional<data::DataRange>> item = ranges.Next();
     ASSERT_TRUE(item.ok() && item->has_value());
     EXPECT_EQ((*item)->lease, lease);
     EXPECT_EQ((*item)->begin, lease * 10);
     EXPECT_EQ((*item)->source, 3u);
-    EXPECT_EQ(job.lease_calls.back().work, "train/0");
+    EXPECT_EQ(job.lease_calls.back().phase_name, "train/0");
     EXPECT_EQ(job.lease_calls.back().max_items, 1u);
   }
-  const absl::StatusOr<std::optional<data::WorkItem>> end = work.Next();
+  const absl::StatusOr<std::optional<data::DataRange>> end = ranges.Next();
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(end->has_value());
 }
 
-TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
+TEST(LeasedRangesTest, WaitsForWhatComesBackAndGivesItNext) {
   const SkippingClock clock;
   FakeJobClient job;
   job.exhausted_when_empty = false;
@@ -63,7 +63,7 @@ TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
     if (looks == 15) job.exhausted_when_empty = true;
   };
   int num_completions = 0;
-  LeasedWork work(
+  LeasedRanges ranges(
       &job, "train/0",
       [&](const client::PushCompletion& completion) {
         EXPECT_EQ(completion.lease, 8u);
@@ -71,77 +71,77 @@ TEST(LeasedWorkTest, WaitsForWhatComesBackAndGivesItNext) {
         return absl::OkStatus();
       },
       clock);
-  EXPECT_FALSE((*work.Next()).has_value());
-  ASSERT_TRUE(*work.AwaitMore());
+  EXPECT_FALSE((*ranges.Next()).has_value());
+  ASSERT_TRUE(*ranges.AwaitMore());
   EXPECT_EQ(num_completions, 0);
-  EXPECT_FALSE((*work.Next()).has_value());
+  EXPECT_FALSE((*ranges.Next()).has_value());
   EXPECT_EQ(num_completions, 1);
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
-  ASSERT_TRUE(*work.AwaitMore());
-  const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
+  ASSERT_TRUE(*ranges.AwaitMore());
+  const absl::StatusOr<std::optional<data::DataRange>> item = ranges.Next();
   ASSERT_TRUE(item.ok() && item->has_value());
   EXPECT_EQ((*item)->lease, 2u);
-  EXPECT_FALSE((*work.Next()).has_value());
-  EXPECT_FALSE(*work.AwaitMore());
+  EXPECT_FALSE((*ranges.Next()).has_value());
+  EXPECT_FALSE(*ranges.AwaitMore());
   EXPECT_EQ(looks, 15u);
   // Three, two and four pauses, each twice as long as the one before it.
   EXPECT_EQ(clock.Now() - absl::UnixEpoch(), absl::Milliseconds(7 + 3 + 15));
 }
 
-TEST(LeasedWorkTest, WaitEndsWithTheJob) {
+TEST(LeasedRangesTest, WaitEndsWithTheJob) {
   const SkippingClock clock;
   FakeJobClient job;
   job.exhausted_when_empty = false;
   job.on_lease = [&] { job.alive = absl::CancelledError("drained"); };
-  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
-  EXPECT_EQ(work.AwaitMore().status(), job.alive);
+  LeasedRanges ranges(&job, "train/0", NoPushCompletion(), clock);
+  EXPECT_EQ(ranges.AwaitMore().status(), job.alive);
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
-TEST(LeasedWorkTest, LeaseIsDoneOnlyWhenReported) {
+TEST(LeasedRangesTest, LeaseIsDoneOnlyWhenReported) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1), Item(2), Item(3)};
-  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
-  while ((*work.Next()).has_value()) {
+  LeasedRanges ranges(&job, "train/0", NoPushCompletion(), clock);
+  while ((*ranges.Next()).has_value()) {
   }
-  work.Done(Item(1));
-  work.Done(Item(3));
+  ranges.Done(Item(1));
+  ranges.Done(Item(3));
   // Their gradients may still be on their way.
   for (const auto& call : job.lease_calls) EXPECT_TRUE(call.done.empty());
-  ASSERT_TRUE(work.ReportDone().ok());
+  ASSERT_TRUE(ranges.ReportDone().ok());
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{1, 3}));
   EXPECT_EQ(job.lease_calls.back().max_items, 0u);
 }
 
-TEST(LeasedWorkTest, ProgressIsReportedBeforeItsLeasesAreToldDone) {
+TEST(LeasedRangesTest, ProgressIsReportedBeforeItsLeasesAreToldDone) {
   const SkippingClock clock;
   FakeJobClient job;
-  LeasedWork work(&job, "test/0", nullptr, clock);
-  work.Done(Item(1));
-  ASSERT_TRUE(work.ReportDone().ok());
+  LeasedRanges ranges(&job, "test/0", nullptr, clock);
+  ranges.Done(Item(1));
+  ASSERT_TRUE(ranges.ReportDone().ok());
   ASSERT_EQ(job.lease_calls.size(), 1u);
   EXPECT_EQ(job.lease_calls[0].num_reports, 1);
 }
 
-TEST(LeasedWorkTest, LeaseIsReportedOnce) {
+TEST(LeasedRangesTest, LeaseIsReportedOnce) {
   const SkippingClock clock;
   FakeJobClient job;
-  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
-  work.Done(Item(1));
-  ASSERT_TRUE(work.ReportDone().ok());
+  LeasedRanges ranges(&job, "train/0", NoPushCompletion(), clock);
+  ranges.Done(Item(1));
+  ASSERT_TRUE(ranges.ReportDone().ok());
   const size_t calls = job.lease_calls.size();
-  ASSERT_TRUE(work.ReportDone().ok());
+  ASSERT_TRUE(ranges.ReportDone().ok());
   EXPECT_EQ(job.lease_calls.size(), calls);
 }
 
-TEST(LeasedWorkTest, PushCompletionsAreWorkedOffAndToldBeforeTheNextItem) {
+TEST(LeasedRangesTest, PushCompletionsAreWorkedOffAndToldBeforeTheNextItem) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
   job.push_completions = {CompletionOf(8), CompletionOf(9)};
   std::vector<uint64_t> completed;
-  LeasedWork work(
+  LeasedRanges ranges(
       &job, "train/0",
       [&](const client::PushCompletion& completion) {
         // None is leased while one is under way, and none is told as done.
@@ -151,7 +151,7 @@ TEST(LeasedWorkTest, PushCompletionsAreWorkedOffAndToldBeforeTheNextItem) {
         return absl::OkStatus();
       },
       clock);
-  const absl::StatusOr<std::optional<data::WorkItem>> item = work.Next();
+  const absl::StatusOr<std::optional<data::DataRange>> item = ranges.Next();
   ASSERT_TRUE(item.ok() && item->has_value());
   EXPECT_EQ((*item)->lease, 1u);
   EXPECT_EQ(completed, (std::vector<uint64_t>{8, 9}));
@@ -159,56 +159,56 @@ TEST(LeasedWorkTest, PushCompletionsAreWorkedOffAndToldBeforeTheNextItem) {
   EXPECT_EQ(job.lease_calls[1].done, (std::vector<uint64_t>{8}));
   EXPECT_EQ(job.lease_calls[2].done, (std::vector<uint64_t>{9}));
   // Not once more with the items.
-  work.Done(Item(1));
-  ASSERT_TRUE(work.ReportDone().ok());
+  ranges.Done(Item(1));
+  ASSERT_TRUE(ranges.ReportDone().ok());
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{1}));
 }
 
-TEST(LeasedWorkTest, LastPushCompletionIsToldThoughNothingElseIsLeft) {
+TEST(LeasedRangesTest, LastPushCompletionIsToldThoughNothingElseIsLeft) {
   const SkippingClock clock;
   FakeJobClient job;
   job.push_completions = {CompletionOf(8)};
-  LeasedWork work(
+  LeasedRanges ranges(
       &job, "train/0",
       [](const client::PushCompletion&) { return absl::OkStatus(); }, clock);
-  const absl::StatusOr<std::optional<data::WorkItem>> end = work.Next();
+  const absl::StatusOr<std::optional<data::DataRange>> end = ranges.Next();
   ASSERT_TRUE(end.ok());
   EXPECT_FALSE(end->has_value());
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
 }
 
-TEST(LeasedWorkTest, PushCompletionThatFailsEndsThePhaseAndIsNotTold) {
+TEST(LeasedRangesTest, PushCompletionThatFailsEndsThePhaseAndIsNotTold) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
   job.push_completions = {CompletionOf(8)};
-  LeasedWork work(
+  LeasedRanges ranges(
       &job, "train/0",
       [](const client::PushCompletion&) {
         return absl::AbortedError("fenced");
       },
       clock);
-  EXPECT_EQ(work.Next().status(), absl::AbortedError("fenced"));
+  EXPECT_EQ(ranges.Next().status(), absl::AbortedError("fenced"));
   EXPECT_EQ(job.lease_calls.size(), 1u);
 }
 
-TEST(LeasedWorkTest, PhaseThatPushesNothingCannotCompletePushes) {
+TEST(LeasedRangesTest, PhaseThatPushesNothingCannotCompletePushes) {
   const SkippingClock clock;
   FakeJobClient job;
   job.push_completions = {CompletionOf(8)};
-  LeasedWork work(&job, "test/0", nullptr, clock);
-  EXPECT_EQ(work.Next().status().code(), absl::StatusCode::kInternal);
+  LeasedRanges ranges(&job, "test/0", nullptr, clock);
+  EXPECT_EQ(ranges.Next().status().code(), absl::StatusCode::kInternal);
 }
 
-TEST(LeasedWorkTest, FailureIsReturned) {
+TEST(LeasedRangesTest, FailureIsReturned) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
   job.lease_status = absl::AbortedError("fenced");
-  LeasedWork work(&job, "train/0", NoPushCompletion(), clock);
-  EXPECT_EQ(work.Next().status(), job.lease_status);
-  work.Done(Item(1));
-  EXPECT_EQ(work.ReportDone(), job.lease_status);
+  LeasedRanges ranges(&job, "train/0", NoPushCompletion(), clock);
+  EXPECT_EQ(ranges.Next().status(), job.lease_status);
+  ranges.Done(Item(1));
+  EXPECT_EQ(ranges.ReportDone(), job.lease_status);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "coordinator/work/range_set.h"
+#include "coordinator/ranges/range_set.h"
 
 #include <limits>
 #include <utility>
@@ -76,9 +76,9 @@ std::vector<v1::WorkRange> RangeSet::ranges() const {
 
 void SaveCovered(const std::map<std::string, RangeSet>& sets,
                  google::protobuf::RepeatedPtrField<v1::CoveredState>* state) {
-  for (const auto& [work, set] : sets) {
+  for (const auto& [phase_name, set] : sets) {
     v1::CoveredState* covered = state->Add();
-    covered->set_work(work);
+    covered->set_work(phase_name);
     for (v1::WorkRange& range : set.ranges()) {
       *covered->add_ranges() = std::move(range);
     }

@@ -2,8 +2,8 @@
 // evaluations have said, whether it was stopped, which epochs were begun, and
 // which files an online job trains in them.
 
-#ifndef OARLOCK_COORDINATOR_WORK_TRAINING_STATE_H_
-#define OARLOCK_COORDINATOR_WORK_TRAINING_STATE_H_
+#ifndef OARLOCK_COORDINATOR_RANGES_TRAINING_STATE_H_
+#define OARLOCK_COORDINATOR_RANGES_TRAINING_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -76,7 +76,7 @@ class TrainingState {
  private:
   void SetFiles(std::vector<v1::TrainingFile> files);
   // Of this run; evaluations_.size(): there is none.
-  size_t FindEvaluation(const std::string& work) const;
+  size_t FindEvaluation(const std::string& phase_name) const;
 
   std::deque<v1::Evaluation> evaluations_;
   // The first ones are of runs before this one: an epoch that was cut short
@@ -92,4 +92,4 @@ class TrainingState {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_WORK_TRAINING_STATE_H_
+#endif  // OARLOCK_COORDINATOR_RANGES_TRAINING_STATE_H_

@@ -1,8 +1,8 @@
 // Where a reader gets the ranges of examples that it shall read: a static
 // split decided beforehand, or leases from the coordinator.
 
-#ifndef OARLOCK_DATA_WORK_SOURCE_H_
-#define OARLOCK_DATA_WORK_SOURCE_H_
+#ifndef OARLOCK_DATA_RANGE_SOURCE_H_
+#define OARLOCK_DATA_RANGE_SOURCE_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@ namespace oarlock::data {
 
 // A run of examples of one input file. Examples are numbered by line, from 0;
 // a malformed line has a number too.
-struct WorkItem {
+struct DataRange {
   uint32_t source = 0;
   uint64_t begin = 0;
   // Exclusive; 0: to the end of the source, whose length is not known.
@@ -31,15 +31,15 @@ struct WorkItem {
 };
 
 // Thread-safe: several readers may share one.
-class WorkSource {
+class RangeSource {
  public:
-  virtual ~WorkSource() = default;
+  virtual ~RangeSource() = default;
   // The next item to read; nothing when the phase is over. May wait.
-  virtual absl::StatusOr<std::optional<WorkItem>> Next() = 0;
+  virtual absl::StatusOr<std::optional<DataRange>> Next() = 0;
   // All examples of `item` have been handed on by the reader.
-  virtual void Done(const WorkItem& item) = 0;
+  virtual void Done(const DataRange& item) = 0;
 };
 
 }  // namespace oarlock::data
 
-#endif  // OARLOCK_DATA_WORK_SOURCE_H_
+#endif  // OARLOCK_DATA_RANGE_SOURCE_H_

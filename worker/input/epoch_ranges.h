@@ -1,7 +1,7 @@
 // What a worker has to do in one phase: leased, or its share of a static split.
 
-#ifndef OARLOCK_WORKER_INPUT_PASS_WORK_H_
-#define OARLOCK_WORKER_INPUT_PASS_WORK_H_
+#ifndef OARLOCK_WORKER_INPUT_EPOCH_RANGES_H_
+#define OARLOCK_WORKER_INPUT_EPOCH_RANGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,20 +21,20 @@
 #include "data/order/source_index.h"
 #include "data/order/static_split.h"
 #include "data/parse/bad_lines.h"
-#include "data/work_source.h"
-#include "worker/input/leased_work.h"
+#include "data/range_source.h"
+#include "worker/input/leased_ranges.h"
 
 namespace oarlock::worker {
 
 // One thread at a time, but for the sources, which are thread-safe.
-class PassWork {
+class EpochRanges {
  public:
   using NewReader = std::function<std::unique_ptr<data::BatchSource>(
-      data::WorkSource*, data::BadLines*)>;
+      data::RangeSource*, data::BadLines*)>;
 
-  virtual ~PassWork() = default;
+  virtual ~EpochRanges() = default;
   // One for each compute thread; the same one may stand there several times.
-  virtual const std::vector<data::WorkSource*>& sources() const = 0;
+  virtual const std::vector<data::RangeSource*>& sources() const = 0;
   // Rounds of the reader that has the most of them, of all workers. Nothing:
   // not known beforehand.
   virtual std::optional<uint64_t> num_rounds() const = 0;
@@ -50,34 +50,32 @@ class PassWork {
 };
 
 // Positions 0 to num_positions - 1 in leases of `lease_examples`.
-std::vector<data::WorkItem> PositionItems(uint64_t num_positions,
-                                          uint64_t lease_examples);
+std::vector<data::DataRange> PositionItems(uint64_t num_positions,
+                                           uint64_t lease_examples);
 
 // All compute threads share what the coordinator leases of `work`. `job` and
 // `clock` outlive the result.
-std::unique_ptr<PassWork> NewLeasedPass(
-    client::JobClient* job, const std::string& work, size_t num_compute_threads,
-    LeasedWork::RunCompletion run_completion, PassWork::NewReader reader,
-    const Clock& clock);
+std::unique_ptr<EpochRanges> NewLeasedRanges(
+    client::JobClient* job, const std::string& phase_name,
+    size_t num_compute_threads, LeasedRanges::RunCompletion run_completion,
+    EpochRanges::NewReader reader, const Clock& clock);
 
 // Lines of files: each compute thread of each worker gets its share of the
 // batches, in turn. `index` outlives the result.
-std::unique_ptr<PassWork> NewInterleavedPass(const data::SourceIndex* index,
-                                             data::ExampleIntervals covered,
-                                             uint64_t block_examples,
-                                             WorkerIndex self,
-                                             uint64_t num_workers,
-                                             uint64_t num_compute_threads);
+std::unique_ptr<EpochRanges> NewInterleavedRanges(
+    const data::SourceIndex* index, data::ExampleIntervals covered,
+    uint64_t block_examples, WorkerIndex self, uint64_t num_workers,
+    uint64_t num_compute_threads);
 
 // Positions: compute thread t of worker w takes
 // runs[w * num_compute_threads + t] of source 0; where workers have orders of
 // their own, runs[t] of source w.
-std::unique_ptr<PassWork> NewStaticPass(
+std::unique_ptr<EpochRanges> NewStaticRanges(
     std::vector<std::vector<data::PositionRun>> runs, bool own_orders,
     data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
     uint64_t num_workers, uint64_t num_compute_threads,
-    PassWork::NewReader reader);
+    EpochRanges::NewReader reader);
 
 }  // namespace oarlock::worker
 
-#endif  // OARLOCK_WORKER_INPUT_PASS_WORK_H_
+#endif  // OARLOCK_WORKER_INPUT_EPOCH_RANGES_H_

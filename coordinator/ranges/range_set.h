@@ -1,7 +1,7 @@
 // A set of examples of many sources.
 
-#ifndef OARLOCK_COORDINATOR_WORK_RANGE_SET_H_
-#define OARLOCK_COORDINATOR_WORK_RANGE_SET_H_
+#ifndef OARLOCK_COORDINATOR_RANGES_RANGE_SET_H_
+#define OARLOCK_COORDINATOR_RANGES_RANGE_SET_H_
 
 #include <cstdint>
 #include <map>
@@ -46,4 +46,4 @@ void LoadCovered(
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_WORK_RANGE_SET_H_
+#endif  // OARLOCK_COORDINATOR_RANGES_RANGE_SET_H_

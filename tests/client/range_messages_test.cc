@@ -1,11 +1,11 @@
-#include "client/work_messages.h"
+#include "client/range_messages.h"
 
 #include <gtest/gtest.h>
 
 namespace oarlock::client {
 namespace {
 
-TEST(WorkMessagesTest, PushCompletionsKeepTheirNamesAndRanges) {
+TEST(RangeMessagesTest, PushCompletionsKeepTheirNamesAndRanges) {
   v1::LeaseWorkResponse response;
   v1::PushRepair* completion = response.add_repairs();
   completion->set_lease(17);
@@ -38,7 +38,7 @@ TEST(WorkMessagesTest, PushCompletionsKeepTheirNamesAndRanges) {
   EXPECT_EQ(got.dense_examples[0].end, 7u);
 }
 
-TEST(WorkMessagesTest, PushCompletionOfGenerationZeroHasNoName) {
+TEST(RangeMessagesTest, PushCompletionOfGenerationZeroHasNoName) {
   v1::LeaseWorkResponse response;
   response.add_repairs()->mutable_worker()->set_worker_index(2);
   EXPECT_FALSE(ToLeases(response).push_completions[0].push.has_value());

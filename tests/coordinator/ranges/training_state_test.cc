@@ -1,6 +1,6 @@
 // Evaluations, stopping, and online files: what the coordinator keeps of them.
 
-#include "coordinator/work/training_state.h"
+#include "coordinator/ranges/training_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-v1::Evaluation EvaluationOf(const std::string& work, double auc) {
+v1::Evaluation EvaluationOf(const std::string& phase_name, double auc) {
   v1::Evaluation evaluation;
-  evaluation.set_work(work);
+  evaluation.set_work(phase_name);
   evaluation.set_auc(auc);
   return evaluation;
 }
@@ -205,7 +205,7 @@ TEST_F(TrainingOfAJobTest, AStoppedEpochIsOverWhenNobodyHasItsRanges) {
   EXPECT_EQ(more->ranges_size(), 0);
   EXPECT_TRUE(more->exhausted());
   // Other work goes on.
-  work_ = "test/0";
+  phase_name_ = "test/0";
   Define(1);
   EXPECT_EQ(Lease(0, first)->ranges_size(), 1);
 }

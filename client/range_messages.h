@@ -1,26 +1,26 @@
 // Work items as the wire carries them.
 
-#ifndef OARLOCK_CLIENT_WORK_MESSAGES_H_
-#define OARLOCK_CLIENT_WORK_MESSAGES_H_
+#ifndef OARLOCK_CLIENT_RANGE_MESSAGES_H_
+#define OARLOCK_CLIENT_RANGE_MESSAGES_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "client/job_client.h"
-#include "data/work_source.h"
+#include "data/range_source.h"
 #include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock::client {
 
 inline v1::DefineWorkRequest ToDefineWorkRequest(
-    const std::string& work, const std::vector<data::WorkItem>& items,
+    const std::string& phase_name, const std::vector<data::DataRange>& items,
     uint64_t num_examples, const std::string& order) {
   v1::DefineWorkRequest request;
-  request.set_work(work);
+  request.set_work(phase_name);
   request.set_num_examples(num_examples);
   request.set_order(order);
-  for (const data::WorkItem& item : items) {
+  for (const data::DataRange& item : items) {
     v1::WorkRange* range = request.add_ranges();
     range->set_source(item.source);
     range->set_begin(item.begin);
@@ -31,8 +31,8 @@ inline v1::DefineWorkRequest ToDefineWorkRequest(
   return request;
 }
 
-inline data::WorkItem ToWorkItem(const v1::WorkRange& range) {
-  data::WorkItem item;
+inline data::DataRange ToDataRange(const v1::WorkRange& range) {
+  data::DataRange item;
   item.source = range.source();
   item.begin = range.begin();
   item.end = range.end();
@@ -50,10 +50,10 @@ inline PushCompletion ToPushCompletion(const v1::PushRepair& completion) {
                         Sequence(completion.sequence())};
   }
   for (const v1::WorkRange& range : completion.examples()) {
-    to.examples.push_back(ToWorkItem(range));
+    to.examples.push_back(ToDataRange(range));
   }
   for (const v1::WorkRange& range : completion.dense_examples()) {
-    to.dense_examples.push_back(ToWorkItem(range));
+    to.dense_examples.push_back(ToDataRange(range));
   }
   return to;
 }
@@ -63,7 +63,7 @@ inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
   Leases leases;
   leases.exhausted = response.exhausted();
   for (int i = 0; i < response.ranges_size(); ++i) {
-    data::WorkItem item = ToWorkItem(response.ranges(i));
+    data::DataRange item = ToDataRange(response.ranges(i));
     item.lease = response.leases(i);
     leases.items.push_back(item);
   }
@@ -75,4 +75,4 @@ inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
 
 }  // namespace oarlock::client
 
-#endif  // OARLOCK_CLIENT_WORK_MESSAGES_H_
+#endif  // OARLOCK_CLIENT_RANGE_MESSAGES_H_

@@ -1,4 +1,4 @@
-#include "coordinator/work/work_queue.h"
+#include "coordinator/ranges/range_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,10 @@
 namespace oarlock::coordinator {
 namespace {
 
-v1::DefineWorkRequest Definition(const std::string& work, int num_ranges) {
+v1::DefineWorkRequest Definition(const std::string& phase_name,
+                                 int num_ranges) {
   v1::DefineWorkRequest request;
-  request.set_work(work);
+  request.set_work(phase_name);
   for (int i = 0; i < num_ranges; ++i) {
     v1::WorkRange* range = request.add_ranges();
     range->set_begin(i * 10);
@@ -46,8 +47,8 @@ std::vector<uint64_t> Begins(const v1::LeaseWorkResponse& response) {
   return begins;
 }
 
-TEST(WorkQueueTest, RangesAreLeasedInOrder) {
-  WorkQueue queue;
+TEST(RangeQueueTest, RangesAreLeasedInOrder) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 5)).ok());
   const auto first = queue.Lease(LeaseRequest(0, 1, 1, 2));
   const auto second = queue.Lease(LeaseRequest(1, 2, 1, 9));
@@ -56,14 +57,14 @@ TEST(WorkQueueTest, RangesAreLeasedInOrder) {
   EXPECT_FALSE(second->exhausted());
 }
 
-TEST(WorkQueueTest, UndefinedWorkIsUnavailable) {
-  WorkQueue queue;
+TEST(RangeQueueTest, UndefinedPhaseIsUnavailable) {
+  RangeQueue queue;
   EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1)).status().code(),
             absl::StatusCode::kUnavailable);
 }
 
-TEST(WorkQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
-  WorkQueue queue;
+TEST(RangeQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 5)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 2)).ok());
   EXPECT_TRUE(queue.Define(Definition("train/0", 5)).ok());
@@ -76,19 +77,19 @@ TEST(WorkQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
 
 // In the run that began the phase, in one that goes on with what is left of it,
 // and in one that goes on from a checkpoint.
-TEST(WorkQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
+TEST(RangeQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
   v1::DefineWorkRequest begun = Definition("train/0", 3);
   begun.set_order("--shuffle global, --seed 1");
-  WorkQueue first;
+  RangeQueue first;
   ASSERT_TRUE(first.Define(begun).ok());
-  WorkQueue next_run;
+  RangeQueue next_run;
   v1::WorkQueueState state;
   first.Save(&state);
   next_run.Load(state);
   next_run.BeginRun([](const std::string&) { return true; });
-  WorkQueue resumed;
+  RangeQueue resumed;
   resumed.SetOrder("train/0", first.Order("train/0"));
-  for (WorkQueue* queue : {&first, &next_run, &resumed}) {
+  for (RangeQueue* queue : {&first, &next_run, &resumed}) {
     v1::DefineWorkRequest other = begun;
     other.set_order("--shuffle none, --seed 1");
     const absl::Status refused = queue->Define(other);
@@ -103,18 +104,18 @@ TEST(WorkQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
   }
 }
 
-TEST(WorkQueueTest, AnOrderThatWasNotToldIsNotCompared) {
-  WorkQueue queue;
+TEST(RangeQueueTest, AnOrderThatWasNotToldIsNotCompared) {
+  RangeQueue queue;
   queue.SetOrder("train/0", "");
   v1::DefineWorkRequest request = Definition("train/0", 3);
   request.set_order("--shuffle global");
   EXPECT_TRUE(queue.Define(request).ok());
-  request.set_order(std::string(WorkQueue::kMaxOrderBytes + 1, 'x'));
+  request.set_order(std::string(RangeQueue::kMaxOrderBytes + 1, 'x'));
   EXPECT_TRUE(absl::IsInvalidArgument(queue.Define(request)));
 }
 
-TEST(WorkQueueTest, ExhaustedOnlyWhenAllIsDone) {
-  WorkQueue queue;
+TEST(RangeQueueTest, ExhaustedOnlyWhenAllIsDone) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 2)).ok());
   const auto a = queue.Lease(LeaseRequest(0, 1, 1, 1));
   const auto b = queue.Lease(LeaseRequest(1, 2, 1, 1));
@@ -126,8 +127,8 @@ TEST(WorkQueueTest, ExhaustedOnlyWhenAllIsDone) {
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 3, 1))->exhausted());
 }
 
-TEST(WorkQueueTest, LostWorkersRangesGoFirst) {
-  WorkQueue queue;
+TEST(RangeQueueTest, LostWorkersRangesGoFirst) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 4)).ok());
   const auto lost = queue.Lease(LeaseRequest(0, 1, 1, 2));
   queue.Reclaim(WorkerIndex(0), Generation(1));
@@ -137,8 +138,8 @@ TEST(WorkQueueTest, LostWorkersRangesGoFirst) {
             (std::vector<uint64_t>{0, 10, 20, 30}));
 }
 
-TEST(WorkQueueTest, SuccessorsLeasesStayWhenThePredecessorIsReclaimed) {
-  WorkQueue queue;
+TEST(RangeQueueTest, SuccessorsLeasesStayWhenThePredecessorIsReclaimed) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 2, 1, 1)).ok());
@@ -147,8 +148,8 @@ TEST(WorkQueueTest, SuccessorsLeasesStayWhenThePredecessorIsReclaimed) {
             (std::vector<uint64_t>{0, 20}));
 }
 
-TEST(WorkQueueTest, RepeatedCallGetsTheSameLeases) {
-  WorkQueue queue;
+TEST(RangeQueueTest, RepeatedCallGetsTheSameLeases) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
   const auto first = queue.Lease(LeaseRequest(0, 1, 1, 1));
   const auto again = queue.Lease(LeaseRequest(0, 1, 1, 1));
@@ -157,8 +158,8 @@ TEST(WorkQueueTest, RepeatedCallGetsTheSameLeases) {
             std::vector<uint64_t>{10});
 }
 
-TEST(WorkQueueTest, LateRepetitionLeasesNothing) {
-  WorkQueue queue;
+TEST(RangeQueueTest, LateRepetitionLeasesNothing) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 100)).ok());
   const auto first = queue.Lease(LeaseRequest(0, 1, 1, 1));
   // Not the last: the calls of several threads come in any order.
@@ -182,8 +183,8 @@ TEST(WorkQueueTest, LateRepetitionLeasesNothing) {
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 2, 1)).ok());
 }
 
-TEST(WorkQueueTest, CallForNoRangesOnlySaysWhatIsDone) {
-  WorkQueue queue;
+TEST(RangeQueueTest, CallForNoRangesOnlySaysWhatIsDone) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 1)).ok());
   EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 1, 0))->exhausted());
   const auto lease = queue.Lease(LeaseRequest(0, 1, 2, 1));
@@ -193,8 +194,8 @@ TEST(WorkQueueTest, CallForNoRangesOnlySaysWhatIsDone) {
   EXPECT_TRUE(done->exhausted());
 }
 
-TEST(WorkQueueTest, IllegalCallsAreInvalidArgument) {
-  WorkQueue queue;
+TEST(RangeQueueTest, IllegalCallsAreInvalidArgument) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
   EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 0, 1)).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -202,9 +203,9 @@ TEST(WorkQueueTest, IllegalCallsAreInvalidArgument) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(WorkQueueTest, FinishedWorksMakeRoomForUnfinishedOnes) {
-  WorkQueue queue;
-  for (size_t i = 0; i < WorkQueue::kMaxUnfinishedWorks; ++i) {
+TEST(RangeQueueTest, FinishedPhasesMakeRoomForUnfinishedOnes) {
+  RangeQueue queue;
+  for (size_t i = 0; i < RangeQueue::kMaxUnfinishedPhases; ++i) {
     ASSERT_TRUE(
         queue.Define(Definition(i == 0 ? "train/0" : std::to_string(i), 1))
             .ok());
@@ -225,8 +226,8 @@ v1::PushRepair CompletionOf(uint64_t generation, uint64_t sequence) {
   return completion;
 }
 
-TEST(WorkQueueTest, PushCompletionsGoBeforeRangesAndCountAsThem) {
-  WorkQueue queue;
+TEST(RangeQueueTest, PushCompletionsGoBeforeRangesAndCountAsThem) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 2)).ok());
   queue.Return({"train/0",
                 {},
@@ -250,8 +251,8 @@ TEST(WorkQueueTest, PushCompletionsGoBeforeRangesAndCountAsThem) {
   EXPECT_EQ(queue.num_push_completions(), 3u);
 }
 
-TEST(WorkQueueTest, APhaseIsNotOverBeforeItsPushCompletionsAreDone) {
-  WorkQueue queue;
+TEST(RangeQueueTest, APhaseIsNotOverBeforeItsPushCompletionsAreDone) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 0)).ok());
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 1))->exhausted());
   queue.Return({"train/0", {}, {CompletionOf(1, 5)}});
@@ -270,8 +271,8 @@ TEST(WorkQueueTest, APhaseIsNotOverBeforeItsPushCompletionsAreDone) {
   EXPECT_EQ(queue.num_push_completions(), 0u);
 }
 
-TEST(WorkQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
-  WorkQueue queue;
+TEST(RangeQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
+  RangeQueue queue;
   ASSERT_TRUE(queue.Define(Definition("train/0", 3)).ok());
   queue.Return({"train/0", {}, {CompletionOf(1, 5), CompletionOf(1, 6)}});
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 3)).ok());
@@ -280,10 +281,10 @@ TEST(WorkQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
   covered.set_begin(2);
   covered.set_end(5);
   queue.Cover("train/0", covered);
-  const std::vector<WorkShare> shares =
+  const std::vector<RangeShare> shares =
       queue.Claim(WorkerIndex(0), Generation(1));
   ASSERT_EQ(shares.size(), 1u);
-  EXPECT_EQ(shares[0].work, "train/0");
+  EXPECT_EQ(shares[0].phase_name, "train/0");
   ASSERT_EQ(shares[0].push_completions.size(), 2u);
   ASSERT_EQ(shares[0].ranges.size(), 2u);
   EXPECT_EQ(shares[0].ranges[0].end(), 2u);
@@ -296,9 +297,9 @@ TEST(WorkQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
             (std::vector<uint64_t>{0, 5, 20}));
 }
 
-TEST(WorkQueueTest, WorkThatIsReclaimedAndCoveredCountsAsFinished) {
-  WorkQueue queue;
-  for (size_t i = 0; i < WorkQueue::kMaxUnfinishedWorks; ++i) {
+TEST(RangeQueueTest, ARangeThatIsReclaimedAndCoveredCountsAsFinished) {
+  RangeQueue queue;
+  for (size_t i = 0; i < RangeQueue::kMaxUnfinishedPhases; ++i) {
     ASSERT_TRUE(
         queue.Define(Definition(i == 0 ? "train/0" : std::to_string(i), 1))
             .ok());
@@ -313,13 +314,13 @@ TEST(WorkQueueTest, WorkThatIsReclaimedAndCoveredCountsAsFinished) {
 
 // Workers lease, finish, repeat calls and die at random; every range is done
 // at least once, and by exactly one worker that nobody took for dead.
-TEST(WorkQueueTest, RandomLivesAndDeathsFinishEveryRangeOnce) {
+TEST(RangeQueueTest, RandomLivesAndDeathsFinishEveryRangeOnce) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     RandomSequence random(seed);
     constexpr int kRanges = 50;
     constexpr int kWorkers = 4;
-    WorkQueue queue;
+    RangeQueue queue;
     ASSERT_TRUE(queue.Define(Definition("train/0", kRanges)).ok());
     struct Worker {
       uint64_t generation = 1;

@@ -1,7 +1,7 @@
 // Names of training phases: "train/0" is the first.
 
-#ifndef OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_
-#define OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_
+#ifndef OARLOCK_COORDINATOR_RANGES_TRAIN_PHASE_H_
+#define OARLOCK_COORDINATOR_RANGES_TRAIN_PHASE_H_
 
 #include <cstdint>
 #include <optional>
@@ -14,15 +14,15 @@
 
 namespace oarlock::coordinator {
 
-inline std::string TrainWork(uint32_t epoch) {
+inline std::string TrainPhaseName(uint32_t epoch) {
   return absl::StrCat("train/", epoch);
 }
 
 // The epoch of a training phase; nothing for another name.
-inline std::optional<uint32_t> TrainEpoch(absl::string_view work) {
+inline std::optional<uint32_t> EpochOfPhaseName(absl::string_view phase_name) {
   uint32_t epoch = 0;
-  if (!absl::ConsumePrefix(&work, "train/") ||
-      !absl::SimpleAtoi(work, &epoch)) {
+  if (!absl::ConsumePrefix(&phase_name, "train/") ||
+      !absl::SimpleAtoi(phase_name, &epoch)) {
     return std::nullopt;
   }
   return epoch;
@@ -30,4 +30,4 @@ inline std::optional<uint32_t> TrainEpoch(absl::string_view work) {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_WORK_TRAIN_WORK_H_
+#endif  // OARLOCK_COORDINATOR_RANGES_TRAIN_PHASE_H_

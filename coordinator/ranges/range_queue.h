@@ -1,8 +1,8 @@
 // The ranges of examples of each phase, the partly applied
 // pushes of dead workers, and who works on which.
 
-#ifndef OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_
-#define OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_
+#ifndef OARLOCK_COORDINATOR_RANGES_RANGE_QUEUE_H_
+#define OARLOCK_COORDINATOR_RANGES_RANGE_QUEUE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,15 +15,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/types.h"
-#include "coordinator/work/range_set.h"
+#include "coordinator/ranges/range_set.h"
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock::coordinator {
 
 // What is claimed from a worker, or returned, of one phase.
-struct WorkShare {
-  std::string work;
+struct RangeShare {
+  std::string phase_name;
   std::vector<v1::WorkRange> ranges;
   std::vector<v1::PushRepair> push_completions;
 };
@@ -34,12 +34,12 @@ struct WorkShare {
 // leased in the order of their definition; those that are reclaimed go first,
 // and push completions before all ranges. A push completion is waiting, leased
 // or done likewise.
-class WorkQueue {
+class RangeQueue {
  public:
   // Phases that may be defined in a job, and that may be unfinished at a time.
-  static constexpr size_t kMaxWorks = 1 << 20;
-  static constexpr size_t kMaxUnfinishedWorks = 64;
-  static constexpr int kMaxRangesPerWork = 1 << 20;
+  static constexpr size_t kMaxPhases = 1 << 20;
+  static constexpr size_t kMaxUnfinishedPhases = 64;
+  static constexpr int kMaxRangesPerPhase = 1 << 20;
   static constexpr uint32_t kMaxRangesPerLease = 1024;
   static constexpr size_t kMaxNameBytes = 256;
   static constexpr size_t kMaxOrderBytes = 1024;
@@ -64,10 +64,10 @@ class WorkQueue {
 
   // Claims what is leased to the generation of this worker and, of ranges, not
   // covered; forgets its calls. Ascending by work and lease.
-  std::vector<WorkShare> Claim(WorkerIndex worker, Generation generation);
+  std::vector<RangeShare> Claim(WorkerIndex worker, Generation generation);
   // Puts push completions and ranges to the front. Numbers of earlier leases
   // are dropped. REQUIRES: the work is defined.
-  void Return(const WorkShare& share);
+  void Return(const RangeShare& share);
   // Claims and returns.
   void Reclaim(WorkerIndex worker, Generation generation);
 
@@ -78,37 +78,38 @@ class WorkQueue {
 
   // These examples have been trained for good: they are not leased when the
   // work is defined, or reclaimed, later. REQUIRES: the range has an end.
-  void Cover(const std::string& work, const v1::WorkRange& range) {
-    covered_[work].Add(range);
+  void Cover(const std::string& phase_name, const v1::WorkRange& range) {
+    covered_[phase_name].Add(range);
   }
   // All of them, ascending.
-  std::vector<v1::WorkRange> Covered(const std::string& work) const;
+  std::vector<v1::WorkRange> Covered(const std::string& phase_name) const;
 
   // The order that the phase was begun with, as DefineWorkRequest has it;
   // empty: none was told.
-  std::string Order(const std::string& work) const;
-  void SetOrder(const std::string& work, const std::string& order) {
-    if (!order.empty()) orders_[work] = order;
+  std::string Order(const std::string& phase_name) const;
+  void SetOrder(const std::string& phase_name, const std::string& order) {
+    if (!order.empty()) orders_[phase_name] = order;
   }
 
   // Names of all works that were defined.
   std::vector<std::string> names() const;
   // Defining it again changes nothing.
-  bool IsDefined(const std::string& work) const {
-    const auto found = works_.find(work);
-    return found != works_.end() && found->second.fingerprint != kAnyDefinition;
+  bool IsDefined(const std::string& phase_name) const {
+    const auto found = phases_.find(phase_name);
+    return found != phases_.end() &&
+           found->second.fingerprint != kAnyDefinition;
   }
   // It is defined and nothing of it is left; and it was defined with ranges.
-  bool IsAllDone(const std::string& work) const {
-    return IsDefined(work) && works_.at(work).AllDone();
+  bool IsAllDone(const std::string& phase_name) const {
+    return IsDefined(phase_name) && phases_.at(phase_name).AllDone();
   }
-  bool HadRanges(const std::string& work) const {
-    return IsDefined(work) && works_.at(work).num_ranges > 0;
+  bool HadRanges(const std::string& phase_name) const {
+    return IsDefined(phase_name) && phases_.at(phase_name).num_ranges > 0;
   }
   // All workers are new, and their number and their batches may be others.
   // Forgets works that `keep` does not name; of the others what is left stays
   // as it is, and whoever defines one next may do so with other ranges.
-  void BeginRun(absl::FunctionRef<bool(const std::string& work)> keep);
+  void BeginRun(absl::FunctionRef<bool(const std::string& phase_name)> keep);
 
   void Save(v1::WorkQueueState* state) const;
   // Takes the place of what is there.
@@ -127,7 +128,7 @@ class WorkQueue {
   };
   // A fingerprint that no definition has.
   static constexpr uint64_t kAnyDefinition = 0;
-  struct Work {
+  struct Phase {
     // Of the definition, to tell the same from another.
     uint64_t fingerprint = kAnyDefinition;
     int num_ranges = 0;
@@ -160,11 +161,12 @@ class WorkQueue {
 
   // Those parts of `ranges` that are not covered, in the same order.
   std::vector<v1::WorkRange> Uncovered(
-      const std::string& work, const std::vector<v1::WorkRange>& ranges) const;
+      const std::string& phase_name,
+      const std::vector<v1::WorkRange>& ranges) const;
   // After a change of `work`, which was done before it or not.
-  void NoteChange(bool was_done, const Work& work);
+  void NoteChange(bool was_done, const Phase& phase);
 
-  std::map<std::string, Work> works_;
+  std::map<std::string, Phase> phases_;
   // By name of the work, which may be yet to be defined.
   std::map<std::string, RangeSet> covered_;
   std::map<std::string, std::string> orders_;
@@ -176,4 +178,4 @@ class WorkQueue {
 
 }  // namespace oarlock::coordinator
 
-#endif  // OARLOCK_COORDINATOR_WORK_WORK_QUEUE_H_
+#endif  // OARLOCK_COORDINATOR_RANGES_RANGE_QUEUE_H_

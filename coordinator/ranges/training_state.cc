@@ -1,4 +1,4 @@
-#include "coordinator/work/training_state.h"
+#include "coordinator/ranges/training_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,9 +7,9 @@
 
 namespace oarlock::coordinator {
 
-size_t TrainingState::FindEvaluation(const std::string& work) const {
+size_t TrainingState::FindEvaluation(const std::string& phase_name) const {
   size_t i = num_former_evaluations_;
-  while (i < evaluations_.size() && evaluations_[i].work() != work) ++i;
+  while (i < evaluations_.size() && evaluations_[i].work() != phase_name) ++i;
   return i;
 }
 

@@ -1,4 +1,4 @@
-#include "worker/input/leased_work.h"
+#include "worker/input/leased_ranges.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,7 +21,7 @@ bool IsEmpty(const client::Leases& leases) {
 
 }  // namespace
 
-absl::StatusOr<std::optional<data::WorkItem>> LeasedWork::Next() {
+absl::StatusOr<std::optional<data::DataRange>> LeasedRanges::Next() {
   // A push completion is told as done at once, other than a range: no
   // checkpoint is made before.
   std::vector<uint64_t> completed;
@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<data::WorkItem>> LeasedWork::Next() {
     const client::PushCompletion& completion = leases.push_completions[0];
     if (run_completion_ == nullptr) {
       return absl::InternalError(
-          absl::StrCat("the coordinator wants pushes of ", work_,
+          absl::StrCat("the coordinator wants pushes of ", phase_name_,
                        " to be completed, a phase that makes none"));
     }
     OARLOCK_RETURN_IF_ERROR(run_completion_(completion));
@@ -41,12 +41,12 @@ absl::StatusOr<std::optional<data::WorkItem>> LeasedWork::Next() {
   }
 }
 
-void LeasedWork::Done(const data::WorkItem& item) {
+void LeasedRanges::Done(const data::DataRange& item) {
   absl::MutexLock lock(&mutex_);
   done_.push_back(item.lease);
 }
 
-absl::Status LeasedWork::ReportDone() {
+absl::Status LeasedRanges::ReportDone() {
   std::vector<uint64_t> done;
   {
     absl::MutexLock lock(&mutex_);
@@ -54,19 +54,19 @@ absl::Status LeasedWork::ReportDone() {
   }
   if (done.empty()) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(job_->Report());
-  return job_->LeaseWork(work_, /*max_items=*/0, done).status();
+  return job_->LeaseWork(phase_name_, /*max_items=*/0, done).status();
 }
 
-absl::StatusOr<client::Leases> LeasedWork::Lease(
+absl::StatusOr<client::Leases> LeasedRanges::Lease(
     const std::vector<uint64_t>& done) {
   {
     absl::MutexLock lock(&mutex_);
     if (ahead_.has_value()) return *std::exchange(ahead_, std::nullopt);
   }
-  return job_->LeaseWork(work_, /*max_items=*/1, done);
+  return job_->LeaseWork(phase_name_, /*max_items=*/1, done);
 }
 
-absl::StatusOr<bool> LeasedWork::AwaitMore() {
+absl::StatusOr<bool> LeasedRanges::AwaitMore() {
   for (absl::Duration wait = kShortestPoll;;
        wait = std::min(2 * wait, kLongestPoll)) {
     OARLOCK_RETURN_IF_ERROR(job_->Alive());
