@@ -89,7 +89,7 @@ class GrpcJobClient : public JobClient {
   // With this worker's name and the call's number.
   absl::StatusOr<v1::StepClockResponse> CallStepClock(
       v1::StepClockRequest request);
-  // The next call that leases work gets a number, once it is less than
+  // The next call that leases ranges gets a number, once it is less than
   // kMaxLeaseCallSpan above all unanswered ones; and it was answered.
   uint64_t BeginLease();
   void EndLease(uint64_t number);

@@ -1,5 +1,5 @@
-// What a worker asks of the coordinator: its place in the job, work, barriers,
-// and somebody to report to.
+// What a worker asks of the coordinator: its place in the job, ranges,
+// barriers, and somebody to report to.
 
 #ifndef OARLOCK_CLIENT_JOB_CLIENT_H_
 #define OARLOCK_CLIENT_JOB_CLIENT_H_
@@ -117,8 +117,8 @@ class JobClient {
   // REQUIRES: no ReportSteps is under way, and none comes before JoinSteps.
   virtual absl::Status LeaveSteps() { return absl::OkStatus(); }
 
-  // Every worker may define the same work in the same way. `order` as
-  // DefineWorkRequest has it. Returns, for work without items, the examples
+  // Every worker may define the same phase in the same way. `order` as
+  // DefineWorkRequest has it. Returns, for a phase without items, the examples
   // that were trained already.
   virtual absl::StatusOr<data::ExampleIntervals> DefineWork(
       const std::string& phase_name, const std::vector<data::DataRange>& items,

@@ -1,4 +1,4 @@
-// Work items as the wire carries them.
+// Ranges as the wire carries them.
 
 #ifndef OARLOCK_CLIENT_RANGE_MESSAGES_H_
 #define OARLOCK_CLIENT_RANGE_MESSAGES_H_

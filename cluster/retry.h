@@ -61,7 +61,7 @@ enum class RetryAdvice {
   kSameCall,
   // The same call; and fewer at a time.
   kSameCallSlower,
-  // The worker was fenced: drop the work in hand, register, take new leases.
+  // The worker was fenced: drop the ranges in hand, register, take new leases.
   kRegisterAnew,
   // After the cause is fixed: ask for the routing or the server's new
   // generation, then the same call.

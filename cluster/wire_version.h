@@ -28,8 +28,9 @@ inline constexpr char kBarrierNotYet[] = "not yet";
 // them.
 inline constexpr char kMembersBarrier[] = "/members";
 
-// A worker numbers no call that leases work this much or more above its oldest
-// unanswered one, so that the coordinator needs to remember no more responses.
+// A worker numbers no call that leases ranges this much or more above its
+// oldest unanswered one, so that the coordinator needs to remember no more
+// responses.
 inline constexpr uint64_t kMaxLeaseCallSpan = 16;
 
 // Beginning of the message of the FailedPrecondition status that a request gets

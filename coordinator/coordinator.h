@@ -7,7 +7,7 @@
 // and FAILED are what it says itself. Time in which the coordinator itself did
 // not run counts on nobody's lease.
 //
-// Who has its work next. When a worker dies that had leased examples of an
+// Who has its ranges next. When a worker dies that had leased examples of an
 // epoch, every server is asked for its ledger of the incarnation, also
 // one that is away and comes back; then everything that the incarnation had is
 // covered, completed by others, or leased again (dead_worker_recovery.h): each

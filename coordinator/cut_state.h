@@ -58,7 +58,7 @@ class CutState {
   // newest() if no cut is open, else before the one after it.
   void Cover(const std::string& phase_name,
              const std::vector<v1::WorkRange>& ranges);
-  // Examples before newest(), by name of the work.
+  // Examples before newest(), by phase name.
   std::map<std::string, RangeSet> Covered() const;
   // Numbers up to this one have been used.
   void Skip(uint64_t largest) { newest_ = std::max(newest_, largest); }
@@ -81,7 +81,7 @@ class CutState {
   uint64_t round_ = 0;
   std::set<uint32_t> waited_for_;
   std::string ended_why_;
-  // By name of the work, before newest_.
+  // By phase name, before newest_.
   std::map<std::string, RangeSet> covered_;
   // Of cuts to come.
   std::vector<Report> later_;

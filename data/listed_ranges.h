@@ -1,4 +1,4 @@
-// Work that is known from the start.
+// Ranges that are known from the start.
 
 #ifndef OARLOCK_DATA_LISTED_RANGES_H_
 #define OARLOCK_DATA_LISTED_RANGES_H_

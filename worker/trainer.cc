@@ -273,8 +273,8 @@ absl::Status Trainer::RunPhase(TrainingData& data, const PhaseId& phase,
                            data.StartPhase(phase, std::move(run_completion)));
   context.new_reader = ranges->new_reader();
   for (bool more = true; more;) {
-    // Leased work is stopped by whoever leases it, and has push completions to
-    // make.
+    // Leased ranges are stopped by whoever leases them, and have push
+    // completions to make.
     const bool stops_itself = trains && ranges->num_rounds().has_value();
     std::deque<StoppableRanges> stoppable;
     context.ranges.clear();

@@ -119,7 +119,7 @@ class Trainer {
   // This worker's compute threads work off their part of a phase.
   absl::Status RunPhase(TrainingData& data, const PhaseId& phase, bool trains);
 
-  // Trains the context's work by the job's mode, unless that is sync.
+  // Trains the context's ranges by the job's mode, unless that is sync.
   absl::Status RunEpochAlone(const EpochContext& context);
 
   const v1::JobConfig config_;

@@ -155,7 +155,7 @@ absl::Status CoordinatorLog::AppendState(v1::CoordinatorState state) {
       static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the coordinator's state has ", snapshot.ByteSizeLong(),
-        " bytes; its log goes on growing; make the ranges of work longer"));
+        " bytes; its log goes on growing; make the ranges of a phase longer"));
   }
   const std::string bytes = snapshot.SerializeAsString();
   // Also of one that failed, whose parts may be in the log.

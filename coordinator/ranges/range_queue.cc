@@ -35,18 +35,18 @@ std::string PartsMissingFrom(absl::string_view order, absl::string_view of) {
 absl::Status RangeQueue::Define(const v1::DefineWorkRequest& request) {
   if (request.work().empty() || request.work().size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "name of a work has ", request.work().size(), " bytes; legal are 1 to ",
-        kMaxNameBytes, "; name it \"phase/epoch\""));
+        "a phase name has ", request.work().size(), " bytes; legal are 1 to ",
+        kMaxNameBytes, "; name it \"kind/epoch\""));
   }
   if (request.ranges_size() > kMaxRangesPerPhase) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("work '", request.work(), "' has ", request.ranges_size(),
+        absl::StrCat("phase '", request.work(), "' has ", request.ranges_size(),
                      " ranges; at most ", kMaxRangesPerPhase,
                      " are kept; make the ranges longer"));
   }
   if (request.order().size() > kMaxOrderBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "order of work '", request.work(), "' has ", request.order().size(),
+        "order of phase '", request.work(), "' has ", request.order().size(),
         " bytes; at most ", kMaxOrderBytes, " are kept"));
   }
   const std::string order = Order(request.work());
@@ -69,13 +69,13 @@ absl::Status RangeQueue::Define(const v1::DefineWorkRequest& request) {
     if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;
     if (known.fingerprint == fingerprint) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
-        "work '", request.work(), "' is defined with ", it->second.num_ranges,
+        "phase '", request.work(), "' is defined with ", it->second.num_ranges,
         " ranges, and again otherwise with ", request.ranges_size(),
         "; do all workers see the same files?"));
   }
   if (phases_.size() >= kMaxPhases || num_unfinished_ >= kMaxUnfinishedPhases) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("work '", request.work(), "' would be number ",
+        absl::StrCat("phase '", request.work(), "' would be number ",
                      phases_.size() + 1, " and unfinished number ",
                      num_unfinished_ + 1, "; at most ", kMaxPhases, " and ",
                      kMaxUnfinishedPhases, " are kept; finish one first"));
@@ -96,12 +96,12 @@ absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
   if (told_all != nullptr) *told_all = false;
   if (request.request() == 0) {
     return absl::InvalidArgumentError(
-        "lease of work with request number 0; count them from 1");
+        "lease of ranges with request number 0; count them from 1");
   }
   auto it = phases_.find(request.work());
   if (it == phases_.end()) {
     return absl::UnavailableError(absl::StrCat(
-        "work '", request.work(), "' is not defined yet; call again"));
+        "phase '", request.work(), "' is not defined yet; call again"));
   }
   Phase& phase = it->second;
   Caller& caller = callers_[request.worker_index()];
@@ -110,7 +110,7 @@ absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
   }
   if (request.request() + cluster::kMaxLeaseCallSpan <= caller.highest) {
     return absl::InvalidArgumentError(
-        absl::StrCat("lease of work with request number ", request.request(),
+        absl::StrCat("lease of ranges with request number ", request.request(),
                      " of worker ", request.worker_index(), " after number ",
                      caller.highest, "; legal are numbers less than ",
                      cluster::kMaxLeaseCallSpan, " below the highest"));

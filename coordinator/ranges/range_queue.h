@@ -53,7 +53,7 @@ class RangeQueue {
   // and ranges, together at most as many as it wants. The phase is exhausted
   // when neither is left. A call that repeats a request number gets the first
   // call's response, or is InvalidArgument when the number is kMaxLeaseCallSpan
-  // or more below the worker's highest. Unavailable while the work is not
+  // or more below the worker's highest. Unavailable while the phase is not
   // defined. `stopped`: no ranges, only push completions; exhausted when nobody
   // has any. The ranges that are left stay. `told_all`, unless null: whether
   // this call, and no earlier one that it repeats, told that something is done,
@@ -63,10 +63,10 @@ class RangeQueue {
       bool* told_all = nullptr);
 
   // Claims what is leased to the generation of this worker and, of ranges, not
-  // covered; forgets its calls. Ascending by work and lease.
+  // covered; forgets its calls. Ascending by phase name and lease.
   std::vector<RangeShare> Claim(WorkerIndex worker, Generation generation);
   // Puts push completions and ranges to the front. Numbers of earlier leases
-  // are dropped. REQUIRES: the work is defined.
+  // are dropped. REQUIRES: the phase is defined.
   void Return(const RangeShare& share);
   // Claims and returns.
   void Reclaim(WorkerIndex worker, Generation generation);
@@ -77,7 +77,7 @@ class RangeQueue {
   bool HasPushCompletionsOf(WorkerIndex worker, Generation generation) const;
 
   // These examples have been trained for good: they are not leased when the
-  // work is defined, or reclaimed, later. REQUIRES: the range has an end.
+  // phase is defined, or reclaimed, later. REQUIRES: the range has an end.
   void Cover(const std::string& phase_name, const v1::WorkRange& range) {
     covered_[phase_name].Add(range);
   }
@@ -91,7 +91,7 @@ class RangeQueue {
     if (!order.empty()) orders_[phase_name] = order;
   }
 
-  // Names of all works that were defined.
+  // Names of all phases that were defined.
   std::vector<std::string> names() const;
   // Defining it again changes nothing.
   bool IsDefined(const std::string& phase_name) const {
@@ -107,7 +107,7 @@ class RangeQueue {
     return IsDefined(phase_name) && phases_.at(phase_name).num_ranges > 0;
   }
   // All workers are new, and their number and their batches may be others.
-  // Forgets works that `keep` does not name; of the others what is left stays
+  // Forgets phases that `keep` does not name; of the others what is left stays
   // as it is, and whoever defines one next may do so with other ranges.
   void BeginRun(absl::FunctionRef<bool(const std::string& phase_name)> keep);
 
@@ -163,11 +163,11 @@ class RangeQueue {
   std::vector<v1::WorkRange> Uncovered(
       const std::string& phase_name,
       const std::vector<v1::WorkRange>& ranges) const;
-  // After a change of `work`, which was done before it or not.
+  // After a change of `phase`, which was done before it or not.
   void NoteChange(bool was_done, const Phase& phase);
 
   std::map<std::string, Phase> phases_;
-  // By name of the work, which may be yet to be defined.
+  // By phase name; the phase may be yet to be defined.
   std::map<std::string, RangeSet> covered_;
   std::map<std::string, std::string> orders_;
   size_t num_unfinished_ = 0;

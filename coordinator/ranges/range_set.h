@@ -37,7 +37,7 @@ class RangeSet {
   std::map<uint32_t, IntervalSet> sources_;
 };
 
-// Sets by name of the work, on disk and back.
+// Sets by phase name, on disk and back.
 void SaveCovered(const std::map<std::string, RangeSet>& sets,
                  google::protobuf::RepeatedPtrField<v1::CoveredState>* state);
 void LoadCovered(

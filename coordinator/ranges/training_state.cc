@@ -19,8 +19,8 @@ absl::Status TrainingState::CheckEvaluation(
       evaluation.file().size() > kMaxNameBytes ||
       evaluation.checkpoint().size() > kMaxReasonBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "evaluation whose work has a name of ", evaluation.work().size(),
-        " bytes and its file one of ", evaluation.file().size(),
+        "evaluation whose phase name has ", evaluation.work().size(),
+        " bytes and whose file has a name of ", evaluation.file().size(),
         "; legal are 1 to ", kMaxNameBytes, " and 0 to ", kMaxNameBytes,
         "; name it \"test/0\""));
   }

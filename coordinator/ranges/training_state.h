@@ -38,7 +38,7 @@ class TrainingState {
   static constexpr size_t kMaxReasonBytes = 1024;
 
   // InvalidArgument for names that are empty or too long; AlreadyExists when
-  // this run has another one of the same work, which ended at another time.
+  // this run has another one of the same phase, which ended at another time.
   absl::Status CheckEvaluation(const v1::Evaluation& evaluation) const;
   // One that is told again takes its own place; beyond kMaxEvaluations the
   // oldest goes. REQUIRES: CheckEvaluation(evaluation) is OK.

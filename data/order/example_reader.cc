@@ -68,8 +68,8 @@ absl::Status BatchReader::StartItem() {
   if (item->source >= files_.size() || item->skip_lines > item->begin ||
       (item->end != 0 && item->end < item->begin)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "work item has source ", item->source, " and lines ", item->begin,
-        " to ", item->end, "; there are ", files_.size(),
+        "range has source ", item->source, " and lines ", item->begin, " to ",
+        item->end, "; there are ", files_.size(),
         " data files; do all processes have the same list of files?"));
   }
   if (absl::Status moved = MoveTo(*item); !moved.ok()) {

@@ -1,4 +1,4 @@
-// Bytes to batches: reads the work items that a RangeSource gives out and fills
+// Bytes to batches: reads the ranges that a RangeSource gives out and fills
 // batches with their examples.
 
 #ifndef OARLOCK_DATA_ORDER_EXAMPLE_READER_H_
@@ -24,7 +24,7 @@
 namespace oarlock::data {
 
 // Thread-compatible: one thread has one reader; several readers may share the
-// work source and the count of bad lines.
+// range source and the count of bad lines.
 //
 // Invariants:
 //  1. Every line of a finished item lies in a range of some batch, malformed
@@ -41,8 +41,8 @@ namespace oarlock::data {
 //     finished, and lines that were not read are in no range.
 class BatchReader : public BatchSource {
  public:
-  // `options` must be valid; `files` are the sources that work items number.
-  // `work` and `bad_lines` must outlive the reader.
+  // `options` must be valid; `files` are the sources that ranges number.
+  // `ranges` and `bad_lines` must outlive the reader.
   BatchReader(const DataOptions& options, std::vector<std::string> files,
               RangeSource* ranges, BadLines* bad_lines);
 
@@ -51,7 +51,7 @@ class BatchReader : public BatchSource {
   // False: the phase is over and the batch is empty. An error names file and
   // line: a file that cannot be read, is not text or is shorter than the item
   // says; too many malformed lines; a pipe_command that fails; an error of
-  // the work source. Later calls return the same error.
+  // the range source. Later calls return the same error.
   absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) override;
 
  private:

@@ -59,12 +59,12 @@ class FilePositions : public PositionReader {
   std::vector<uint32_t> fetched_;
 };
 
-// Takes items of positions from a work source. Ranges of its batches are
+// Takes items of positions from a range source. Ranges of its batches are
 // positions of the items' source. RangeSource::Done and the ends of batches are
 // as BatchReader has them.
 class OrderedReader : public BatchSource {
  public:
-  // `work` outlives this.
+  // `ranges` outlives this.
   OrderedReader(std::unique_ptr<PositionReader> positions, RangeSource* ranges)
       : positions_(std::move(positions)), ranges_(ranges) {}
 

@@ -1,5 +1,5 @@
 // Where the examples of line-based files lie, and how an epoch over them is cut
-// into work items.
+// into ranges.
 
 #ifndef OARLOCK_DATA_ORDER_SOURCE_INDEX_H_
 #define OARLOCK_DATA_ORDER_SOURCE_INDEX_H_

@@ -209,7 +209,7 @@ void RandomCalls::DefineWork(v1::DefineWorkRequest* request) {
     range.set_begin(i % 6 * 10);
     if (i % 6 != 5) range.set_end(i % 6 * 10 + 10);
   }
-  // Now and then another definition of the same work.
+  // Now and then another definition of the same phase.
   request->set_num_examples(100 + (Below(10) == 0));
   if (Below(20) == 0) request->set_order("another");
 }

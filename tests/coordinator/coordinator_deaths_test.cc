@@ -1,4 +1,4 @@
-// What becomes of the work of a worker that died in the middle of training.
+// What becomes of the ranges of a worker that died in the middle of training.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How a job ends, and who does a lost worker's work.
+// How a job ends, and who gets a lost worker's ranges.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST_F(CoordinatorJobTest, DrainWaitsForWorkersButNotForEver) {
   EXPECT_THAT(coordinator_->Job().reason, HasSubstr("enough"));
 }
 
-TEST_F(CoordinatorJobTest, LostWorkersWorkIsDoneByOthers) {
+TEST_F(CoordinatorJobTest, LostWorkersRangesAreDoneByOthers) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);
   Define(2);

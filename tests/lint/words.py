@@ -34,7 +34,7 @@ def _singular(word):
     word = word.lower()
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
-    # Of "epochs" and "caches" an e is left, which "cache" has as well.
+    # Of "passes" and "caches" an e is left, which "cache" has as well.
     return word[:-1] if word.endswith(("sse", "she", "che", "xe", "ze")) else (
         word)
 

@@ -68,7 +68,7 @@ class CutMarker {
   CutMarker& operator=(const CutMarker&) = delete;
 
   // All steps of a worker that trains are pushed here: parameters->Push, and
-  // `push.examples` are remembered as examples of `work` ("train/0").
+  // `push.examples` are remembered as examples of `phase_name` ("train/0").
   void Push(const std::string& phase_name, const client::PushRequest& push,
             client::TableVersions* versions, std::shared_ptr<const void> memory,
             client::ParameterClient::Done done);
@@ -103,7 +103,7 @@ class CutMarker {
   uint64_t cut() const;
 
  private:
-  // Examples per work.
+  // Examples per phase name.
   using Trained = std::map<std::string, data::ExampleIntervals>;
 
   // Sync: asks until the round of the newest cut is known, or it has been said

@@ -10,7 +10,7 @@
 namespace oarlock::worker {
 namespace {
 
-// Epochs that train cache rows, if the job does.
+// Phases that train cache rows, if the job does.
 std::vector<std::unique_ptr<RowCache>> NewCaches(const EpochContext& context) {
   std::vector<std::unique_ptr<RowCache>> caches;
   const v1::JobConfig& config = *context.config;

@@ -21,7 +21,7 @@ namespace oarlock::worker {
 // Does what the thread that owns it asks, one step at a time.
 class StepThread {
  public:
-  // `index` is that of its work in the context, which outlives it, as does
+  // `index` is that of its ranges in the context, which outlives it, as does
   // `bad_lines`. With `pull_ahead` rows are asked for before their step starts.
   StepThread(const EpochContext* context, size_t index, bool pull_ahead,
              data::BadLines* bad_lines);

@@ -15,7 +15,7 @@ namespace oarlock::worker {
 // Trains on all examples of context.ranges, one batch per compute thread and
 // round. The compute threads' gradients are summed in the order of the compute
 // threads and sent as one push; the servers sum over workers in their order.
-// Two runs of the same job are bitwise equal when the work is split the same
+// Two runs of the same job are bitwise equal when the ranges are split the same
 // way.
 //
 // `num_rounds`: every worker takes part in as many, with an empty push when it

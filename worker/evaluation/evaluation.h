@@ -81,7 +81,7 @@ absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
 class PeriodicEvaluation {
  public:
   // Begins at the next multiple of `period_examples` >= 1. `context` is that of
-  // an evaluation but for phase, work, dense and progress, which are made
+  // an evaluation but for phase, ranges, dense and progress, which are made
   // here; all that it refers to outlives this. `items`: the test files as a
   // whole.
   PeriodicEvaluation(const EpochContext& context,

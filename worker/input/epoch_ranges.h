@@ -53,7 +53,7 @@ class EpochRanges {
 std::vector<data::DataRange> PositionItems(uint64_t num_positions,
                                            uint64_t lease_examples);
 
-// All compute threads share what the coordinator leases of `work`. `job` and
+// All compute threads share what the coordinator leases of the phase. `job` and
 // `clock` outlive the result.
 std::unique_ptr<EpochRanges> NewLeasedRanges(
     client::JobClient* job, const std::string& phase_name,

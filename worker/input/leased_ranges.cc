@@ -10,8 +10,8 @@
 namespace oarlock::worker {
 namespace {
 
-// Between two looks for the work of a worker that was lost: the longer nothing
-// has come, the longer.
+// Between two looks for the ranges of a worker that was lost: the longer
+// nothing has come, the longer.
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(50);
 

@@ -1,4 +1,4 @@
-// Work leased from the coordinator, a few ranges at a time.
+// Ranges leased from the coordinator, a few at a time.
 
 #ifndef OARLOCK_WORKER_INPUT_LEASED_RANGES_H_
 #define OARLOCK_WORKER_INPUT_LEASED_RANGES_H_
@@ -28,8 +28,8 @@ class LeasedRanges : public data::RangeSource {
   using RunCompletion =
       std::function<absl::Status(const client::PushCompletion& completion)>;
 
-  // `work` names the phase at the coordinator. `job` and `clock` outlive this.
-  // `run_completion` may be null in a phase that pushes nothing.
+  // `phase_name` is its name at the coordinator. `job` and `clock` outlive
+  // this. `run_completion` may be null in a phase that pushes nothing.
   LeasedRanges(client::JobClient* job, std::string phase_name,
                RunCompletion run_completion, const Clock& clock)
       : job_(job),
@@ -38,7 +38,7 @@ class LeasedRanges : public data::RangeSource {
         clock_(clock) {}
 
   // Push completions that the coordinator has are worked off first, in the
-  // thread that asks for work; one that fails is the result.
+  // thread that asks for ranges; one that fails is the result.
   absl::StatusOr<std::optional<data::DataRange>> Next() override;
   // Remembers the lease; its gradients may still be on their way.
   void Done(const data::DataRange& item) override;

@@ -1,4 +1,4 @@
-// Work that a worker splits by itself, and stops with the job.
+// Ranges that a worker splits by itself, until the job is stopped.
 
 #ifndef OARLOCK_WORKER_INPUT_STOPPABLE_RANGES_H_
 #define OARLOCK_WORKER_INPUT_STOPPABLE_RANGES_H_
@@ -11,8 +11,8 @@
 
 namespace oarlock::worker {
 
-// The items of `work` until training is stopped (JobClient::StopTraining), as
-// far as this worker has heard; leased work is stopped by the coordinator
+// The items of `ranges` until training is stopped (JobClient::StopTraining), as
+// far as this worker has heard; leased ranges are stopped by the coordinator
 // itself. Thread-safe.
 class StoppableRanges : public data::RangeSource {
  public:

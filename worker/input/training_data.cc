@@ -120,7 +120,7 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
     if (config.shuffle() != "none" || config.repeats_per_epoch() > 1) {
       return Contradiction(
           "the output of --pipe_command cannot be read out of order; use "
-          "--dataset memory to shuffle or concatenate it");
+          "--dataset memory to shuffle or repeat it");
     }
   }
   return absl::OkStatus();
@@ -149,7 +149,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
   OARLOCK_RETURN_IF_ERROR(data->FindFiles(patterns));
-  // Only worker 0 hands out work, unless every worker computes its own share,
+  // Only worker 0 hands out ranges, unless every worker computes its own share,
   // or what stands where.
   if (data->IsStatic() || data->IsOrdered() ||
       job->worker_index() == kFirstWorker) {
@@ -386,8 +386,8 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartLeased(
 
 absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartInterleaved(
     const PhaseId& phase) const {
-  // Nobody leases this work: it is for the progress line, and for what of it
-  // was trained before the job was resumed.
+  // Nobody leases these ranges: they are for the progress line, and for what of
+  // them was trained before the job was resumed.
   OARLOCK_ASSIGN_OR_RETURN(
       data::ExampleIntervals covered,
       job_->DefineWork(phase.Name(), {}, index_->total_examples(),

@@ -65,15 +65,15 @@ class TrainingData {
   // How its files are to be read.
   data::DataOptions data_options() const;
   // The whole of it, for a phase that this worker runs alone; known where its
-  // work is defined.
+  // ranges are defined.
   std::vector<data::DataRange> items() const {
     return index_.has_value() ? index_->Items()
                               : std::vector<data::DataRange>();
   }
 
-  // The work of a phase. Leased: worker 0 defines it, all meet.
-  // `run_completion` as LeasedRanges has it; nobody leases static work, which
-  // has none. In memory: waits until the worker's share is loaded, and begins
+  // The ranges of a phase. Leased: worker 0 defines them, all meet.
+  // `run_completion` as LeasedRanges has it; nobody leases static ranges, which
+  // have none. In memory: waits until the worker's share is loaded, and begins
   // to load that of the next epoch. The data outlives the result.
   absl::StatusOr<std::unique_ptr<EpochRanges>> StartPhase(
       const PhaseId& phase, LeasedRanges::RunCompletion run_completion);
@@ -148,7 +148,7 @@ class TrainingData {
   const Clock& clock_;
   const SkipPolicy skip_policy_;
   std::vector<std::string> files_;
-  // Not there where another worker hands out the work.
+  // Not there where another worker hands out the ranges.
   std::optional<data::SourceIndex> index_;
   data::ShuffleRule shuffle_ = data::ShuffleRule::kNone;
   // Null: --dataset queue.

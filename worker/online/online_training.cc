@@ -248,7 +248,7 @@ absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
   const PhaseId phase{"predict", file.epoch()};
   // In a job that was resumed parts of the file may be trained: its figure of
   // before stands. All workers still meet at the same places. Within a run the
-  // work stays as it was defined.
+  // phase stays as it was defined.
   std::vector<std::string> predicted = {path};
   if (IsFirstWorker()) {
     OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,

@@ -53,7 +53,7 @@ class OnlineTraining {
   // What it has done by whoever has the model. Each returns when this worker's
   // part is done; all workers call the same ones in the same order.
   struct Steps {
-    // Predicts all of the data as work `phase`.
+    // Predicts all of the data as `phase`.
     std::function<absl::Status(TrainingData& data, const PhaseId& phase)>
         predict;
     // Trains epoch `epoch`; returns when all workers are through.

@@ -38,7 +38,7 @@ struct PhaseId {
   uint32_t epoch = 0;
   friend auto operator<=>(const PhaseId&, const PhaseId&) = default;
 
-  // Its name as work of the coordinator's: "train/0".
+  // Its phase name: "train/0".
   std::string Name() const { return phase + "/" + std::to_string(epoch); }
 };
 

@@ -54,7 +54,7 @@ class TrainingCurves {
   static Mark MarkOf(const v1::JobStatusResponse& status, absl::Time now);
 
   std::optional<Mark> mark_;
-  // By work and time: after a resume an epoch may be evaluated once more.
+  // By phase name and time: after a resume an epoch may be evaluated once more.
   std::set<std::pair<std::string, double>> evaluations_;
 };
 

@@ -204,7 +204,7 @@ TEST_F(TrainingOfAJobTest, AStoppedEpochIsOverWhenNobodyHasItsRanges) {
   more = Lease(1, second, {b->leases(0)});
   EXPECT_EQ(more->ranges_size(), 0);
   EXPECT_TRUE(more->exhausted());
-  // Other work goes on.
+  // Other phases go on.
   phase_name_ = "test/0";
   Define(1);
   EXPECT_EQ(Lease(0, first)->ranges_size(), 1);

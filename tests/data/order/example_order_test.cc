@@ -25,7 +25,7 @@ OrderOptions Options(ShuffleRule shuffle, uint64_t window) {
   return options;
 }
 
-TEST(ExampleOrderTest, EveryExampleStandsThereAsOftenAsItIsConcatenated) {
+TEST(ExampleOrderTest, EveryExampleStandsThereAsOftenAsItIsRepeated) {
   for (const ShuffleRule rule :
        {ShuffleRule::kNone, ShuffleRule::kLocal, ShuffleRule::kGlobal}) {
     for (const uint64_t window : {1, 7, 64, 100, 1000}) {

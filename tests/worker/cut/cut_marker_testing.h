@@ -23,7 +23,7 @@
 
 namespace oarlock::worker {
 
-// The work of all pushes.
+// The phase name of all pushes.
 inline constexpr char kPhaseName[] = "train/0";
 
 // A coordinator that takes cuts and calls `on_mark`.
