@@ -4,7 +4,7 @@
 // For each (worker, generation) a window of 64 sequences: the highest one
 // applied, H, and a bit for each of H-63 ... H. A client never sends a sequence
 // more than 63 above its oldest unacknowledged one, so everything at or below
-// H-64 is settled and counts as applied. A sequence that is missing from a
+// H-64 counts as fully applied. A sequence that is missing from a
 // window is no loss: a push need not address every partition.
 
 #ifndef OARLOCK_BASE_PUSH_WINDOW_H_
@@ -43,8 +43,8 @@ class PushWindows {
   // Sequences that a window tells apart.
   static constexpr uint64_t kWindowSequences = 64;
 
-  // Whether the push has been applied or is settled. False for a worker
-  // generation that has never pushed here.
+  // Whether the push has been applied or counts as fully applied. False for a
+  // worker generation that has never pushed here.
   bool Contains(const PushStamp& stamp) const {
     const auto window = Find(stamp.worker, stamp.generation);
     if (window == windows_.end() || !Same(*window, stamp)) return false;
@@ -80,7 +80,7 @@ class PushWindows {
   // Forgets the windows of `worker` with generations up to `last`; returns
   // whether there was one. The caller sees to it that no such push can arrive
   // any more.
-  bool Retire(WorkerIndex worker, Generation last) {
+  bool Forget(WorkerIndex worker, Generation last) {
     const auto first = Find(worker, Generation(0));
     auto end = Find(worker, last);
     if (end != windows_.end() && end->worker == worker &&

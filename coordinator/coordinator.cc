@@ -93,7 +93,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     if (worker.alive()) {
       spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
                    request.host(), request.pid());
-      Retire(
+      Withdraw(
           worker,
           absl::AbortedError(absl::StrCat(worker.Name(),
                                           " was fenced by a newer incarnation; "
@@ -208,10 +208,10 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
                                                : v1::WorkerState::FAILED);
     worker->state.set_reason(Truncated(request.reason()));
     ++membership_version_;
-    Retire(*worker,
-           absl::AbortedError(
-               absl::StrCat(worker->Name(), " has said that it is done")),
-           &replies);
+    Withdraw(*worker,
+             absl::AbortedError(
+                 absl::StrCat(worker->Name(), " has said that it is done")),
+             &replies);
     if (!request.succeeded()) {
       End(/*failed=*/true,
           absl::StrCat(worker->Name(),

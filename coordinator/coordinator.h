@@ -215,8 +215,8 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The generation takes no more part: withdraws it from barriers and cuts,
   // and gives what it had to others when it is safe.
-  void Retire(const WorkerRecord& worker, const absl::Status& why,
-              Replies* replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Withdraw(const WorkerRecord& worker, const absl::Status& why,
+                Replies* replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the job before its time; the first reason stays.
   void End(bool failed, std::string reason, absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

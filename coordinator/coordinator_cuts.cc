@@ -155,7 +155,8 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   if (manifest.has_description()) description_ = manifest.description();
   // All incarnations are new. What older ones pushed is in the checkpoint.
   for (uint32_t i = 0; i < workers_.size(); ++i) {
-    dead_workers_.SetRetired(WorkerIndex(i), Generation(next_generation_ - 1));
+    dead_workers_.SetForgotten(WorkerIndex(i),
+                               Generation(next_generation_ - 1));
   }
   for (const v1::WorkCoverage& coverage : manifest.works()) {
     ranges_.SetOrder(coverage.work(), coverage.order());

@@ -13,8 +13,8 @@
 
 namespace oarlock::coordinator {
 
-void Coordinator::Retire(const WorkerRecord& worker, const absl::Status& why,
-                         Replies* replies) {
+void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
+                           Replies* replies) {
   const WorkerIndex index(worker.state.worker_index());
   barriers_.Withdraw(index, why, replies);
   Append(steps_.Remove(index, why), replies);
@@ -54,7 +54,7 @@ void Coordinator::RecoverWorkers(absl::Time now) {
       ranges_.Reclaim(incarnation.worker, incarnation.generation);
     }
   }
-  dead_workers_.Retire([this](WorkerIndex worker, Generation generation)
+  dead_workers_.Forget([this](WorkerIndex worker, Generation generation)
                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                              return ranges_.HasPushCompletionsOf(worker,
                                                                  generation);

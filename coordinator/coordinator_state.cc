@@ -211,7 +211,7 @@ void Coordinator::BeginRun() {
   for (WorkerRecord& worker : workers_) {
     if (!worker.alive()) continue;
     worker.state.set_life(v1::WorkerState::LOST);
-    Retire(worker, absl::AbortedError("its run is over"), &replies);
+    Withdraw(worker, absl::AbortedError("its run is over"), &replies);
   }
   workers_ = NewWorkers(options_.num_workers);
   servers_.Forget();

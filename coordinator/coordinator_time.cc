@@ -40,11 +40,12 @@ void Coordinator::CheckDeadlines() {
       ++membership_version_;
       spdlog::warn("{} was silent for more than {}: taken for dead",
                    worker.Name(), absl::FormatDuration(options_.lease));
-      Retire(worker,
-             absl::AbortedError(absl::StrCat(
-                 worker.Name(),
-                 " was taken for dead when its lease ran out; register anew")),
-             &replies);
+      Withdraw(
+          worker,
+          absl::AbortedError(absl::StrCat(
+              worker.Name(),
+              " was taken for dead when its lease ran out; register anew")),
+          &replies);
     }
     FailIfTooLate(now, &replies);
     Reconcile(now, &replies);

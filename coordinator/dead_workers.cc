@@ -18,9 +18,9 @@ void DeadWorkers::Add(const Incarnation& incarnation) {
   records_.emplace_back().incarnation = incarnation;
 }
 
-void DeadWorkers::SetRetired(WorkerIndex worker, Generation generation) {
-  uint64_t& retired = retired_[worker.value()];
-  retired = std::max(retired, generation.value());
+void DeadWorkers::SetForgotten(WorkerIndex worker, Generation generation) {
+  uint64_t& forgotten = forgotten_[worker.value()];
+  forgotten = std::max(forgotten, generation.value());
 }
 
 void DeadWorkers::Note(const v1::ServerHeartbeatRequest& request) {
@@ -54,7 +54,7 @@ void DeadWorkers::Describe(ServerIndex server, uint64_t server_generation,
     Name(record.incarnation.worker, record.incarnation.generation.value(),
          response->add_wanted_ledgers());
   }
-  for (const auto& [worker, generation] : retired_) {
+  for (const auto& [worker, generation] : forgotten_) {
     Name(WorkerIndex(worker), generation, response->add_retired());
   }
 }
@@ -87,7 +87,7 @@ std::optional<DeadWorkers::Claimed> DeadWorkers::Claim(
   return claimed;
 }
 
-void DeadWorkers::Retire(
+void DeadWorkers::Forget(
     const std::function<bool(WorkerIndex, Generation)>& has_push_completions) {
   std::vector<Record> kept;
   // Workers of whom an older incarnation is kept.
@@ -100,13 +100,13 @@ void DeadWorkers::Retire(
       kept.push_back(std::move(record));
       continue;
     }
-    SetRetired(incarnation.worker, incarnation.generation);
+    SetForgotten(incarnation.worker, incarnation.generation);
   }
   records_ = std::move(kept);
 }
 
 std::map<uint32_t, uint64_t> DeadWorkers::Newest() const {
-  std::map<uint32_t, uint64_t> newest = retired_;
+  std::map<uint32_t, uint64_t> newest = forgotten_;
   for (const Record& record : records_) {
     uint64_t& generation = newest[record.incarnation.worker.value()];
     generation = std::max(generation, record.incarnation.generation.value());
@@ -138,7 +138,7 @@ void DeadWorkers::Save(v1::DeathBoardState* state) const {
       *ledger->mutable_ledger() = told.ledger;
     }
   }
-  for (const auto& [worker, generation] : retired_) {
+  for (const auto& [worker, generation] : forgotten_) {
     Name(WorkerIndex(worker), generation, state->add_retired());
   }
 }
@@ -158,9 +158,9 @@ void DeadWorkers::Load(const v1::DeathBoardState& state) {
                                              told.ledger()};
     }
   }
-  for (const v1::WorkerIncarnation& retired : state.retired()) {
-    SetRetired(WorkerIndex(retired.worker_index()),
-               Generation(retired.worker_generation()));
+  for (const v1::WorkerIncarnation& forgotten : state.retired()) {
+    SetForgotten(WorkerIndex(forgotten.worker_index()),
+                 Generation(forgotten.worker_generation()));
   }
 }
 

@@ -22,7 +22,7 @@ namespace oarlock::coordinator {
 //
 // An incarnation is pending until servers refuse its pushes and, if some may be
 // partly applied, every server has given its ledger; then it is claimed, once,
-// by whoever decides what becomes of its examples. It is retired when it and
+// by whoever decides what becomes of its examples. It is forgotten when it and
 // all older ones of its index are claimed and nobody has to complete a push of
 // theirs.
 class DeadWorkers {
@@ -44,13 +44,13 @@ class DeadWorkers {
   };
 
   void Add(const Incarnation& incarnation);
-  // All incarnations of this index up to the generation are retired.
-  void SetRetired(WorkerIndex worker, Generation generation);
+  // All incarnations of this index up to the generation are forgotten.
+  void SetForgotten(WorkerIndex worker, Generation generation);
 
   // A server's ledgers. Those that nobody has asked for, or that it gave
   // before it refused the incarnation's pushes, are not looked at.
   void Note(const v1::ServerHeartbeatRequest& request);
-  // Which ledgers are wanted of this incarnation of a server; who is retired.
+  // Which ledgers are wanted of this incarnation of a server; who is forgotten.
   void Describe(ServerIndex server, uint64_t server_generation,
                 v1::ServerHeartbeatResponse* response) const;
 
@@ -60,12 +60,12 @@ class DeadWorkers {
   // less.
   std::optional<Claimed> Claim(uint64_t known_version,
                                const std::vector<uint64_t>& server_generations);
-  // Retires whom it can. `has_push_completions` says whether pushes of an
+  // Forgets whom it can. `has_push_completions` says whether pushes of an
   // incarnation are to be completed.
-  void Retire(
+  void Forget(
       const std::function<bool(WorkerIndex, Generation)>& has_push_completions);
 
-  // Of those that may push no more, retired or not, by worker index.
+  // Of those that may push no more, forgotten or not, by worker index.
   std::map<uint32_t, uint64_t> Newest() const;
   // The pending one whose ledgers are waited for the longest; null: none.
   const Incarnation* FirstUnrecovered() const;
@@ -86,10 +86,10 @@ class DeadWorkers {
     std::map<uint32_t, Told> ledgers;
   };
 
-  // In the order of their deaths; without those that are retired.
+  // In the order of their deaths; without those that are forgotten.
   std::vector<Record> records_;
   // By worker index.
-  std::map<uint32_t, uint64_t> retired_;
+  std::map<uint32_t, uint64_t> forgotten_;
 };
 
 }  // namespace oarlock::coordinator

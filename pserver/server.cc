@@ -157,8 +157,8 @@ class Server::Impl {
                       coordinator_.get(), std::move(coordinator_channel),
                       &round_membership_, &registry_.clock(), &ledger_reporter_,
                       *options.clocks.monotonic) {
-    control_loop_.SetCutObserver([this](uint64_t settled, bool cuts_wait) {
-      cut_gate_.Settle(settled);
+    control_loop_.SetCutObserver([this](uint64_t finished, bool cuts_wait) {
+      cut_gate_.Finish(finished);
       if (checkpoints_ != nullptr && checkpoints_->log() != nullptr) {
         checkpoints_->log()->SetCutsWait(cuts_wait);
       }
@@ -250,7 +250,7 @@ absl::Status Server::Impl::Restore(const std::string& token) {
       checkpoints_,
       ServerCheckpoints::Create(options_, decision_, token, &map_, &registry_,
                                 &push_ledger_, coordinator_.get(), &cut_gate_));
-  admin_service_.SetRestored(cut_gate_.settled(), checkpoints_->lossless());
+  admin_service_.SetRestored(cut_gate_.finished(), checkpoints_->lossless());
   parameter_service_.SetLog(checkpoints_->log());
   if (ServerLog* const log = checkpoints_->log()) {
     eviction_loop_.SetStep(

@@ -159,10 +159,10 @@ class alignas(64) Partition {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
     for (const PushStamp& stamp : stamps) windows_.Add(stamp);
   }
-  // See SparseTable::RetireWorker.
-  void RetireWorker(WorkerIndex worker, Generation last)
+  // See SparseTable::ForgetWorker.
+  void ForgetWorker(WorkerIndex worker, Generation last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
-    windows_.Retire(worker, last);
+    windows_.Forget(worker, last);
   }
 
   // The latest logical time that a push or an eviction has told.

@@ -147,10 +147,10 @@ class SparseTableImpl final : public SparseTable {
     ReaderGuard guard(partition.lock());
     return partition.HasApplied({&stamp, 1});
   }
-  void RetireWorker(WorkerIndex worker, Generation last) override {
+  void ForgetWorker(WorkerIndex worker, Generation last) override {
     for (const std::unique_ptr<Partition>& partition : partitions_) {
       WriterGuard guard(partition->lock());
-      partition->RetireWorker(worker, last);
+      partition->ForgetWorker(worker, last);
     }
   }
 

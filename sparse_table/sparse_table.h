@@ -136,7 +136,7 @@ class SparseTable {
   // Forgets which pushes of the worker's incarnations up to `last` have been
   // applied; a cut that is being saved keeps what it found. The caller sees to
   // it that no such push comes any more. Locks one partition at a time.
-  virtual void RetireWorker(WorkerIndex worker, Generation last) = 0;
+  virtual void ForgetWorker(WorkerIndex worker, Generation last) = 0;
 
   // What the configuration, or a command in its form, evicts. InvalidArgument
   // as MakeEvictionLimits.

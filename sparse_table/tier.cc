@@ -302,7 +302,7 @@ absl::Status ColdLookup::Promote(const Partitions& partitions,
                                  absl::Span<const KeyGroup> groups,
                                  const Key* keys) {
   if (tier_ == nullptr) return absl::OkStatus();
-  settled_.assign(groups.size(), kNeverClean);
+  clean_.assign(groups.size(), kNeverClean);
   size_t first_key = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const PartitionIndex index = groups[g].partition;
@@ -321,7 +321,7 @@ absl::Status ColdLookup::Promote(const Partitions& partitions,
     first_key += groups[g].num_keys;
     read.end_name = names_.size();
     if (read.end_name == read.first_name) {
-      settled_[g] = read.version;
+      clean_[g] = read.version;
       continue;
     }
     reads_.push_back(read);
@@ -358,7 +358,7 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
   if (partition->tiers().disk_version != read.version) {
     // What was read may be older than what is on disk now.
     OARLOCK_RETURN_IF_ERROR(tier_->BringGroup(index, group_keys, partition));
-    settled_[read.group] = partition->tiers().disk_version;
+    clean_[read.group] = partition->tiers().disk_version;
     return absl::OkStatus();
   }
   const size_t num_names = read.end_name - read.first_name;
@@ -390,7 +390,7 @@ absl::Status ColdLookup::InsertGroup(const GroupRead& read,
         &missing);
     if (missing.size() > num_absent) return absl::OkStatus();
   }
-  settled_[read.group] = partition->tiers().disk_version;
+  clean_[read.group] = partition->tiers().disk_version;
   return absl::OkStatus();
 }
 

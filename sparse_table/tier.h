@@ -148,7 +148,7 @@ class ColdLookup {
                          size_t group, Key key)
       ABSL_SHARED_LOCKS_REQUIRED(partition.lock()) {
     if (tier_ == nullptr || partition.tiers().cold_rows == 0 ||
-        partition.tiers().disk_version == settled_[group]) {
+        partition.tiers().disk_version == clean_[group]) {
       return nullptr;
     }
     return ReadRow(index, key);
@@ -180,7 +180,7 @@ class ColdLookup {
   absl::Status status_;
   // By group: the disk version in which its keys without a row in memory have
   // none on disk.
-  std::vector<uint64_t> settled_;
+  std::vector<uint64_t> clean_;
   // Groups that are read together.
   std::vector<GroupRead> reads_;
   std::vector<storage::ColdRows::RowName> names_;

@@ -46,7 +46,7 @@ class Aggregator {
                               bool joins) = 0;
   // Forgets the pushes of the worker's incarnations up to `last`, of which none
   // comes any more.
-  virtual void RetireWorker(WorkerIndex worker, Generation last) {}
+  virtual void ForgetWorker(WorkerIndex worker, Generation last) {}
   // Rounds that are complete, the one that is just being applied included: a
   // worker that has joined contributes to the next. 0 without rounds.
   virtual uint64_t CompleteRounds() const = 0;

@@ -36,9 +36,9 @@ class AsyncAggregator : public Aggregator {
 
   void SetRoundMember(WorkerIndex worker, Generation generation,
                       bool joins) override {}
-  void RetireWorker(WorkerIndex worker, Generation last) override {
+  void ForgetWorker(WorkerIndex worker, Generation last) override {
     absl::MutexLock lock(&counted_mutex_);
-    counted_.Retire(worker, last);
+    counted_.Forget(worker, last);
   }
   uint64_t CompleteRounds() const override { return 0; }
   uint64_t Version() const override {

@@ -176,10 +176,11 @@ absl::Status SyncAggregator::CheckContribution(const v1::RequestHeader& header,
         stamp.worker.value(), stamp.sequence.value(), header.round(), name_,
         other.value(), other_round));
   };
-  const auto settled = settled_.find(stamp.worker);
-  if (settled != settled_.end() && settled->second.first == stamp.generation &&
-      settled->second.second >= stamp.sequence) {
-    return refuse_order(settled->second.second, open_round() - 1);
+  const auto closed = closed_sequences_.find(stamp.worker);
+  if (closed != closed_sequences_.end() &&
+      closed->second.first == stamp.generation &&
+      closed->second.second >= stamp.sequence) {
+    return refuse_order(closed->second.second, open_round() - 1);
   }
   for (const Round& other : rounds_) {
     const auto found = other.contributions.find(name);
@@ -318,7 +319,7 @@ bool SyncAggregator::OpenRoundIsComplete() const {
 void SyncAggregator::CloseOpenRound() {
   closed_ = std::make_unique<Round>(std::move(rounds_[0]));
   for (const auto& [name, contribution] : closed_->contributions) {
-    settled_[name.first] = {name.second, contribution.sequence};
+    closed_sequences_[name.first] = {name.second, contribution.sequence};
   }
   std::move(rounds_.begin() + 1, rounds_.end(), rounds_.begin());
   rounds_.back() = Round();

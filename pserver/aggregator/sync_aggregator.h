@@ -193,8 +193,8 @@ class SyncAggregator : public Aggregator {
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   // The latest sequence of each worker that a closed round has: a later round
   // must bring a later one.
-  absl::btree_map<WorkerIndex, std::pair<Generation, Sequence>> settled_
-      ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<WorkerIndex, std::pair<Generation, Sequence>>
+      closed_sequences_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_applied_rounds_ ABSL_GUARDED_BY(mutex_) = 0;
   // Later rounds are not closed, though they may be complete.
   uint64_t last_allowed_round_ ABSL_GUARDED_BY(mutex_) = kEveryRound;

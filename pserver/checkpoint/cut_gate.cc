@@ -8,7 +8,7 @@
 namespace oarlock::pserver {
 
 void CutGate::Pass(uint64_t cut, Apply apply) {
-  if (cut > settled()) {
+  if (cut > finished()) {
     bool held = false;
     const absl::Status status = Hold(cut, &apply, &held);
     if (held) return;
@@ -20,8 +20,8 @@ void CutGate::Pass(uint64_t cut, Apply apply) {
 
 absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
   absl::MutexLock lock(&held_mutex_);
-  // It may have been settled since.
-  if (cut <= settled()) return absl::OkStatus();
+  // It may have been finished since.
+  if (cut <= finished()) return absl::OkStatus();
   if (shut_down_) {
     return absl::UnavailableError(
         "the server is shutting down; the push was not applied; send it again "
@@ -39,17 +39,17 @@ absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
 
 void CutGate::Freeze(uint64_t cut, absl::FunctionRef<void()> freeze) {
   {
-    // Settled before another push is applied, so that each knows which side it
+    // Finished before another push is applied, so that each knows which side it
     // is on.
     absl::MutexLock lock(&apply_mutex_);
     freeze();
-    Raise(cut, &settled_);
+    Raise(cut, &finished_);
   }
   Release();
 }
 
-void CutGate::Settle(uint64_t cut) {
-  Raise(cut, &settled_);
+void CutGate::Finish(uint64_t cut) {
+  Raise(cut, &finished_);
   Release();
 }
 
@@ -63,7 +63,7 @@ void CutGate::Release() {
   std::vector<Held> free;
   {
     absl::MutexLock lock(&held_mutex_);
-    const uint64_t cut = settled();
+    const uint64_t cut = finished();
     const auto first = std::stable_partition(
         held_.begin(), held_.end(),
         [cut](const Held& held) { return held.cut > cut; });

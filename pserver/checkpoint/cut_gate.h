@@ -1,7 +1,7 @@
 // Keeps the pushes of one server on their side of a cut.
 //
 // A push carries the number of the newest cut that it belongs after. Until that
-// cut is settled here (frozen, or given up) the push is held; pulls are no
+// cut is finished here (frozen, or given up) the push is held; pulls are no
 // concern of this. While tables are frozen no push is applied at all, so each
 // is before or after the cut as a whole on this server.
 
@@ -30,8 +30,8 @@ class CutGate {
   // Applies a push (OK), or answers it with why it was not applied.
   using Apply = absl::AnyInvocable<void(const absl::Status&)>;
 
-  // Calls `apply` once: now if `cut` is settled, else when it is, from the
-  // thread that settles it.
+  // Calls `apply` once: now if `cut` is finished, else when it is, from the
+  // thread that finishes it.
   void Pass(uint64_t cut, Apply apply) ABSL_LOCKS_EXCLUDED(held_mutex_);
 
   // The newest cut that the coordinator has opened; responses tell it.
@@ -40,14 +40,16 @@ class CutGate {
     return announced_.load(std::memory_order_relaxed);
   }
 
-  // Calls `freeze` while no push is being applied, then settles the cut.
+  // Calls `freeze` while no push is being applied, then finishes the cut.
   void Freeze(uint64_t cut, absl::FunctionRef<void()> freeze);
   // The cut is over, frozen or not: what is held for it or an older one goes
-  // on. Settling an older one changes nothing.
-  void Settle(uint64_t cut) ABSL_LOCKS_EXCLUDED(held_mutex_);
+  // on. Finishing an older one changes nothing.
+  void Finish(uint64_t cut) ABSL_LOCKS_EXCLUDED(held_mutex_);
   // The newest cut that is over. While a push is being applied it stays on its
   // side of every freeze.
-  uint64_t settled() const { return settled_.load(std::memory_order_acquire); }
+  uint64_t finished() const {
+    return finished_.load(std::memory_order_acquire);
+  }
 
   size_t HeldPushes() const ABSL_LOCKS_EXCLUDED(held_mutex_);
   // What is held, and what comes later, is Unavailable.
@@ -59,14 +61,14 @@ class CutGate {
     Apply apply;
   };
   static void Raise(uint64_t cut, std::atomic<uint64_t>* number);
-  // Lets go what is held for cuts that are settled.
+  // Lets go what is held for cuts that are finished.
   void Release() ABSL_LOCKS_EXCLUDED(held_mutex_);
   // Takes *apply if the push has to wait; its refusal otherwise, or OK.
   absl::Status Hold(uint64_t cut, Apply* apply, bool* held)
       ABSL_LOCKS_EXCLUDED(held_mutex_);
 
   std::atomic<uint64_t> announced_{0};
-  std::atomic<uint64_t> settled_{0};
+  std::atomic<uint64_t> finished_{0};
   // Shared by those who apply a push.
   absl::Mutex apply_mutex_;
 

@@ -72,7 +72,7 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
                                /*parameters_only=*/false, map,
                                *options.clocks.monotonic, registry));
   gate->Announce(current->manifest.cut());
-  gate->Settle(current->manifest.cut());
+  gate->Finish(current->manifest.cut());
   registry->clock().AdvanceTo(current->manifest.logical_time());
   return current->manifest;
 }

@@ -46,8 +46,8 @@ ServerCut::ServerCut(const ServerCutOptions& options,
       store_(std::move(store)),
       writer_(map, options.server, registry, store_.get(), options.num_threads,
               clock_),
-      newest_(gate->settled()),
-      stats_(StatsFrom(gate->settled())),
+      newest_(gate->finished()),
+      stats_(StatsFrom(gate->finished())),
       thread_([this] { Run(); }) {}
 
 ServerCut::~ServerCut() { Stop(); }
@@ -140,7 +140,7 @@ absl::StatusOr<v1::OpenCutResponse> ServerCut::DoOpen(
   }
   // Its coordinator has given it up, or is another one now.
   End(/*current=*/false);
-  gate_->Settle(newest_);
+  gate_->Finish(newest_);
   previous_ = newest_;
   newest_ = request.cut();
   stage_ = Stage::kOpen;
@@ -228,7 +228,7 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
     const absl::Status trimmed = log_->OnPublished(request.cut(), previous_);
     if (!trimmed.ok()) spdlog::warn("{}", std::string(trimmed.message()));
   }
-  gate_->Settle(newest_);
+  gate_->Finish(newest_);
   return v1::CloseCutResponse();
 }
 

@@ -88,7 +88,7 @@ ServerLog::~ServerLog() { registry_->SetObserver(nullptr); }
 
 absl::Status ServerLog::AppendPush(ServerLogKind kind, v1::UpdateMode mode,
                                    const grpc::ByteBuffer& request) {
-  const bool cut_is_open = gate_->announced() > gate_->settled();
+  const bool cut_is_open = gate_->announced() > gate_->finished();
   if (log_->bytes() > 2 * bytes_max_ && !cut_is_open && !saving_ &&
       !cuts_wait_) {
     return absl::ResourceExhaustedError(
@@ -110,7 +110,8 @@ absl::Status ServerLog::AppendPush(ServerLogKind kind, v1::UpdateMode mode,
   for (const grpc::Slice& slice : slices) views.push_back(View(slice));
   // A contribution may lie in the log before the cut that its round is after;
   // that of a round before the cut is known as such when it is replayed.
-  const uint64_t cut = mode == v1::SYNC ? gate_->announced() : gate_->settled();
+  const uint64_t cut =
+      mode == v1::SYNC ? gate_->announced() : gate_->finished();
   return log_->Append(static_cast<uint32_t>(kind), cut, views);
 }
 
@@ -133,7 +134,7 @@ absl::Status ServerLog::AppendEviction(const PartitionEviction& what) {
   const absl::string_view bytes(reinterpret_cast<const char*>(&eviction),
                                 sizeof(eviction));
   return log_->Append(static_cast<uint32_t>(ServerLogKind::kEvict),
-                      gate_->settled(), {&bytes, 1});
+                      gate_->finished(), {&bytes, 1});
 }
 
 absl::Status ServerLog::OnCreate(const v1::TableConfig& config) {
@@ -220,7 +221,7 @@ void ServerLog::ReplayMember(absl::string_view entry) {
 }
 
 absl::Status ServerLog::ReplayEviction(const storage::LogRecord& record) {
-  if (record.cut < gate_->settled()) return absl::OkStatus();
+  if (record.cut < gate_->finished()) return absl::OkStatus();
   Eviction eviction;
   std::memcpy(&eviction, record.bytes.data(), sizeof(eviction));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry,
@@ -251,7 +252,7 @@ absl::Status ServerLog::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   OARLOCK_RETURN_IF_ERROR(push.status());
   const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
   // A round knows what it has; in async mode the record tells.
-  const bool before = cut < gate_->settled() &&
+  const bool before = cut < gate_->finished() &&
                       (!entry.ok() || (*entry)->config.mode() != v1::SYNC);
   if (before) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(entry.status());

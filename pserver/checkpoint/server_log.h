@@ -74,7 +74,7 @@ enum class ServerLogKind : uint32_t {
 // Thread-safe.
 class ServerLog : public TableObserver {
  public:
-  // Replays into `registry`, whose tables are as of gate->settled(), and
+  // Replays into `registry`, whose tables are as of gate->finished(), and
   // `ledger`, unless that is not wanted; observes the registry from then on.
   // What is given outlives this; `clock` is monotonic. DataLoss, naming the
   // file, for a damaged log; errors of the disk.

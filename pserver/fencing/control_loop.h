@@ -74,7 +74,7 @@ class ControlLoop {
   ~ControlLoop();
 
   // The newest cut that is over, and whether none can be opened now.
-  using CutObserver = std::function<void(uint64_t settled, bool cuts_wait)>;
+  using CutObserver = std::function<void(uint64_t finished, bool cuts_wait)>;
 
   // Both before Start. Told with each heartbeat.
   void SetCutObserver(CutObserver observer) {

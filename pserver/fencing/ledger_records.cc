@@ -10,9 +10,12 @@ void LedgerRecords::Add(const PushMessageHeader& message, Outcome outcome) {
   const uint64_t sequence = message.sequence.value();
   OARLOCK_CHECK(sequence >= 1);
   if (sequence > highest_) {
-    // The places of the new sequences are those of the ones that they settle.
+    // The places of the new sequences are those of the ones that are fully
+    // applied by now.
     const uint64_t num_new = std::min(sequence - highest_, kNumRecords);
-    for (uint64_t i = 0; i < num_new; ++i) Settle(&RecordOf(sequence - i));
+    for (uint64_t i = 0; i < num_new; ++i) {
+      MarkFullyApplied(&RecordOf(sequence - i));
+    }
     highest_ = sequence;
   } else if (highest_ - sequence >= kNumRecords) {
     return;  // It came again: the client has been answered before.
@@ -32,18 +35,18 @@ void LedgerRecords::Add(const PushMessageHeader& message, Outcome outcome) {
   record.messages.insert(place, message.message_index);
 }
 
-void LedgerRecords::Settle(Record* record) {
+void LedgerRecords::MarkFullyApplied(Record* record) {
   if (record->sequence == 0) return;
-  Merge(record->examples, &settled_);
-  Merge(record->dense_examples, &settled_dense_);
+  Merge(record->examples, &fully_applied_);
+  Merge(record->dense_examples, &fully_applied_dense_);
   record->sequence = 0;
   record->messages.clear();
 }
 
 void LedgerRecords::Describe(v1::WorkerLedger* ledger) const {
   ledger->set_highest(highest_);
-  Copy(settled_, ledger->mutable_settled_examples());
-  Copy(settled_dense_, ledger->mutable_settled_dense_examples());
+  Copy(fully_applied_, ledger->mutable_settled_examples());
+  Copy(fully_applied_dense_, ledger->mutable_settled_dense_examples());
   const uint64_t first =
       highest_ < kNumRecords ? 1 : highest_ - (kNumRecords - 1);
   for (uint64_t sequence = first; sequence <= highest_; ++sequence) {

@@ -85,15 +85,15 @@ class LedgerRecords {
   Record& RecordOf(uint64_t sequence) {
     return records_[sequence % kNumRecords];
   }
-  // Frees the record, whose push is settled.
-  void Settle(Record* record);
+  // Frees the record, whose push is fully applied.
+  void MarkFullyApplied(Record* record);
 
   uint64_t highest_ = 0;
   // Those of highest_ - 63 ... highest_ that were added, each at its sequence
   // modulo 64. Freed ones keep their memory for the next push.
   std::array<Record, kNumRecords> records_;
-  Examples settled_;
-  Examples settled_dense_;
+  Examples fully_applied_;
+  Examples fully_applied_dense_;
 };
 
 }  // namespace oarlock::pserver

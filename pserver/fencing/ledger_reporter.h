@@ -26,7 +26,7 @@ class LedgerReporter {
 
   // What was answered to the request that was filled last. Before the server
   // acts on the rest of the response: a restarted server must not let pushes in
-  // before it knows what is retired.
+  // before it knows what is forgotten.
   void Apply(const v1::ServerHeartbeatResponse& response);
 
   // Something is wanted that the coordinator has not been told yet.

@@ -93,7 +93,7 @@ void PushLedger::Readmit(v1::RequestHeader* header, Message* message) {
       !Knows(WorkerOf(*header), GenerationOf(*header))) {
     return;
   }
-  // Nothing is retired while a log is replayed.
+  // Nothing is forgotten while a log is replayed.
   OARLOCK_CHECK(Begin(header, message).ok());
 }
 
@@ -111,7 +111,7 @@ absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
 
   WorkerEntry& entry = workers_[header->worker_index()];
   absl::MutexLock lock(&entry.mutex);
-  if (generation <= entry.retired) {
+  if (generation <= entry.forgotten) {
     return absl::AbortedError(absl::StrCat(
         "worker ", header->worker_index(), " generation ", generation.value(),
         " is accounted for: nobody completes its pushes any more (push ",
@@ -145,7 +145,7 @@ std::optional<v1::WorkerLedger> PushLedger::Collect(
   ledger.mutable_worker()->set_worker_generation(generation.value());
   const WorkerEntry& entry = workers_[worker.value()];
   absl::MutexLock lock(&entry.mutex);
-  if (generation <= entry.retired) return std::nullopt;
+  if (generation <= entry.forgotten) return std::nullopt;
   for (const std::unique_ptr<Incarnation>& incarnation : entry.incarnations) {
     if (incarnation->generation != generation) continue;
     if (incarnation->num_pushes > 0) return std::nullopt;
@@ -156,11 +156,11 @@ std::optional<v1::WorkerLedger> PushLedger::Collect(
   return ledger;
 }
 
-bool PushLedger::Retire(WorkerIndex worker, Generation last) {
+bool PushLedger::Forget(WorkerIndex worker, Generation last) {
   if (worker.value() >= fences_->num_workers()) return true;
   WorkerEntry& entry = workers_[worker.value()];
   absl::MutexLock lock(&entry.mutex);
-  entry.retired = std::max(entry.retired, last);
+  entry.forgotten = std::max(entry.forgotten, last);
   std::erase_if(entry.incarnations, [&](const auto& incarnation) {
     return incarnation->generation <= last && incarnation->idle();
   });

@@ -32,7 +32,7 @@ namespace oarlock::pserver {
 // 1. A push is under way here before its right to push is looked at, and
 //    Collect looks at the right before it looks for what is under way. So
 //    either Collect sees the push, or the push sees the fence.
-// 2. What is retired stays so, and nothing of it is under way once Retire has
+// 2. What is forgotten stays so, and nothing of it is under way once Forget has
 //    returned true: a late message could otherwise be applied to tables that
 //    have forgotten that they had it.
 class PushLedger {
@@ -88,21 +88,21 @@ class PushLedger {
   // WorkerFences::CheckPush for whoever sends it; of a completion also
   // InvalidArgument when the worker that it names is none, FailedPrecondition
   // when the incarnation that it names may still push; Aborted when that one is
-  // retired.
+  // forgotten.
   absl::Status Admit(v1::RequestHeader* header, Message* message);
   // The same for a push that was admitted before the server was restarted.
   void Readmit(v1::RequestHeader* header, Message* message);
 
   // What is applied here of the pushes of an incarnation, since this server's
   // start (what was replayed included). Nothing while it may push here or a
-  // push of it is under way, and when it is retired.
+  // push of it is under way, and when it is forgotten.
   std::optional<v1::WorkerLedger> Collect(WorkerIndex worker,
                                           Generation generation) const;
 
   // Forgets all incarnations of the worker up to `last`; from now on they are
   // completed by nobody. False while a message of one, or one that completes
   // one, is under way: call again. Idempotent.
-  bool Retire(WorkerIndex worker, Generation last);
+  bool Forget(WorkerIndex worker, Generation last);
 
  private:
   // Guarded by its worker's lock; stays where it is while a message is under
@@ -122,8 +122,8 @@ class PushLedger {
     // Ascending by generation. The last one is nearly always meant.
     std::vector<std::unique_ptr<Incarnation>> incarnations
         ABSL_GUARDED_BY(mutex);
-    // The newest that is retired; 0: none.
-    Generation retired ABSL_GUARDED_BY(mutex);
+    // The newest that is forgotten; 0: none.
+    Generation forgotten ABSL_GUARDED_BY(mutex);
   };
 
   // Whether the job has the worker and `generation` is that of one.
@@ -132,7 +132,7 @@ class PushLedger {
   }
   absl::Status AdmitCompletion(v1::RequestHeader* header, Message* message);
   // The message that the header describes is under way from now on. Aborted
-  // when its incarnation is retired. REQUIRES: Knows(that incarnation).
+  // when its incarnation is forgotten. REQUIRES: Knows(that incarnation).
   absl::Status Begin(v1::RequestHeader* header, Message* message);
 
   const WorkerFences* const fences_;

@@ -378,13 +378,13 @@ void TableRegistry::AllowRounds(uint64_t last) {
   for (TableEntry* entry : Entries()) entry->aggregator->AllowRounds(last);
 }
 
-void TableRegistry::RetireWorker(WorkerIndex worker, Generation last) {
+void TableRegistry::ForgetWorker(WorkerIndex worker, Generation last) {
   // A table may be about to get another aggregator.
   absl::MutexLock change_lock(&change_mutex_);
   for (TableEntry* entry : Entries()) {
-    if (entry->sparse != nullptr) entry->sparse->RetireWorker(worker, last);
-    if (entry->dense != nullptr) entry->dense->RetireWorker(worker, last);
-    entry->aggregator->RetireWorker(worker, last);
+    if (entry->sparse != nullptr) entry->sparse->ForgetWorker(worker, last);
+    if (entry->dense != nullptr) entry->dense->ForgetWorker(worker, last);
+    entry->aggregator->ForgetWorker(worker, last);
   }
 }
 

@@ -135,7 +135,7 @@ class TableRegistry {
 
   // All tables forget the pushes of the worker's incarnations up to `last`. The
   // caller sees to it that none comes any more.
-  void RetireWorker(WorkerIndex worker, Generation last);
+  void ForgetWorker(WorkerIndex worker, Generation last);
 
   // Every table as status responses show it, ascending by id; sparse ones with
   // their partitions where `with_partitions`.

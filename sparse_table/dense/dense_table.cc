@@ -261,12 +261,12 @@ class BlockTable : public DenseTable {
     return block.windows.Contains(stamp);
   }
 
-  void RetireWorker(WorkerIndex worker, Generation last) override {
+  void ForgetWorker(WorkerIndex worker, Generation last) override {
     for (const std::unique_ptr<Block>& block : blocks_) {
       if (block == nullptr) continue;
       absl::MutexLock lock(&block->mutex);
       PushWindows rest = block->windows;
-      if (!rest.Retire(worker, last)) continue;
+      if (!rest.Forget(worker, last)) continue;
       SetAside(*block);
       block->windows = std::move(rest);
     }

@@ -34,9 +34,9 @@ struct DenseBlockCut {
 // pushes go on all the while. Invariants:
 // 1. What SaveBlock gives is the block at the instant of Freeze.
 // 2. A push to a frozen block that is not saved yet sets the block aside
-//    first, once, and so does retiring a worker that has pushed to it; the copy
-//    is gone when it is saved. Nothing else is copied, so a cut takes at most
-//    the table's memory once more, and while nobody pushes none.
+//    first, once, and so does forgetting a worker that has pushed to it; the
+//    copy is gone when it is saved. Nothing else is copied, so a cut takes at
+//    most the table's memory once more, and while nobody pushes none.
 // 3. A version is never used twice, in no incarnation of the server: see
 //    base/dense_version.h.
 class DenseTable {
@@ -92,7 +92,7 @@ class DenseTable {
   virtual bool HasApplied(BlockIndex block, const PushStamp& stamp) const = 0;
   // Forgets which pushes of the worker's incarnations up to `last` have been
   // applied. The caller sees to it that no such push comes any more.
-  virtual void RetireWorker(WorkerIndex worker, Generation last) = 0;
+  virtual void ForgetWorker(WorkerIndex worker, Generation last) = 0;
 
   // Cut `cut` is now, for all blocks of this server: one lock at a time, so
   // the caller sees to it that no push runs that is to be wholly on one side.

@@ -30,7 +30,7 @@ TEST(PushWindowsTest, OnlyWhatWasAddedIsApplied) {
   EXPECT_FALSE(windows.Contains(Stamp(2, 2, 5)));
 }
 
-TEST(PushWindowsTest, SixtyFourBelowTheHighestIsSettled) {
+TEST(PushWindowsTest, SixtyFourBelowTheHighestIsFullyApplied) {
   PushWindows windows;
   windows.Add(Stamp(0, 1, 100));
   EXPECT_TRUE(windows.Contains(Stamp(0, 1, 36)));
@@ -48,16 +48,16 @@ TEST(PushWindowsTest, ALateSequenceWithinTheWindowIsRemembered) {
   EXPECT_TRUE(windows.Contains(Stamp(0, 1, 64)));
 }
 
-TEST(PushWindowsTest, RetireForgetsGenerationsUpToOneOfThatWorkerOnly) {
+TEST(PushWindowsTest, ForgetsGenerationsUpToOneOfThatWorkerOnly) {
   PushWindows windows;
   for (uint32_t worker : {1, 2}) {
     for (uint64_t generation : {1, 2, 3}) {
       windows.Add(Stamp(worker, generation, 9));
     }
   }
-  EXPECT_TRUE(windows.Retire(WorkerIndex(1), Generation(2)));
-  EXPECT_FALSE(windows.Retire(WorkerIndex(1), Generation(2)));
-  EXPECT_FALSE(windows.Retire(WorkerIndex(3), Generation(9)));
+  EXPECT_TRUE(windows.Forget(WorkerIndex(1), Generation(2)));
+  EXPECT_FALSE(windows.Forget(WorkerIndex(1), Generation(2)));
+  EXPECT_FALSE(windows.Forget(WorkerIndex(3), Generation(9)));
   EXPECT_FALSE(windows.Contains(Stamp(1, 1, 9)));
   EXPECT_FALSE(windows.Contains(Stamp(1, 2, 9)));
   EXPECT_TRUE(windows.Contains(Stamp(1, 3, 9)));
@@ -78,7 +78,7 @@ class ModelWindows {
   void Add(const PushStamp& stamp) {
     applied_[NameOf(stamp)].insert(stamp.sequence.value());
   }
-  bool Retire(WorkerIndex worker, Generation last) {
+  bool Forget(WorkerIndex worker, Generation last) {
     return std::erase_if(applied_, [&](const auto& entry) {
              return entry.first.first == worker && entry.first.second <= last;
            }) > 0;
@@ -118,8 +118,8 @@ TEST(PushWindowsTest, RandomPushesAgreeWithASetOfAllSequences) {
         ASSERT_TRUE(windows.Contains(stamp));
       }
       if (random.Below(2000) == 0) {
-        ASSERT_EQ(windows.Retire(WorkerIndex(worker), Generation(generation)),
-                  model.Retire(WorkerIndex(worker), Generation(generation)));
+        ASSERT_EQ(windows.Forget(WorkerIndex(worker), Generation(generation)),
+                  model.Forget(WorkerIndex(worker), Generation(generation)));
       }
       if (random.Below(500) == 0) {
         PushWindows restored;

@@ -57,12 +57,12 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
     push->set_part_count(2);
     push->add_parts(1);
   }
-  std::vector<uint64_t> RetiredOf(uint32_t worker) {
+  std::vector<uint64_t> ForgottenOf(uint32_t worker) {
     std::vector<uint64_t> generations;
     const v1::ServerHeartbeatResponse response = ServerBeat(0);
-    for (const v1::WorkerIncarnation& retired : response.retired()) {
-      if (retired.worker_index() == worker) {
-        generations.push_back(retired.worker_generation());
+    for (const v1::WorkerIncarnation& forgotten : response.retired()) {
+      if (forgotten.worker_index() == worker) {
+        generations.push_back(forgotten.worker_generation());
       }
     }
     return generations;
@@ -153,7 +153,7 @@ TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeTheEpochIsOver) {
   Register(0);
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->OpenCut().status()));
   BeatAll();
-  EXPECT_THAT(RetiredOf(0), IsEmpty());
+  EXPECT_THAT(ForgottenOf(0), IsEmpty());
   const auto leased = Lease(1, b);
   EXPECT_EQ(leased->ranges_size(), 0);
   ASSERT_EQ(leased->repairs_size(), 1);
@@ -171,7 +171,7 @@ TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeTheEpochIsOver) {
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("1 completions"));
   EXPECT_TRUE(Lease(1, b, {leased->repairs(0).lease()})->exhausted());
-  EXPECT_THAT(RetiredOf(0), ElementsAre(a));
+  EXPECT_THAT(ForgottenOf(0), ElementsAre(a));
   EXPECT_TRUE(coordinator_->OpenCut().ok());
   EXPECT_EQ(Covered(), "train/0 10-30");
 }
@@ -191,10 +191,10 @@ TEST_F(CoordinatorDeathsTest, ACompletersDeathHandsThePushCompletionOn) {
   ASSERT_EQ(second->repairs_size(), 1);
   EXPECT_EQ(second->repairs(0).worker().worker_generation(), a);
   EXPECT_NE(second->repairs(0).lease(), first->repairs(0).lease());
-  EXPECT_THAT(RetiredOf(0), IsEmpty());
-  EXPECT_THAT(RetiredOf(1), ElementsAre(b));
+  EXPECT_THAT(ForgottenOf(0), IsEmpty());
+  EXPECT_THAT(ForgottenOf(1), ElementsAre(b));
   Lease(0, successor, {second->repairs(0).lease()}).IgnoreError();
-  EXPECT_THAT(RetiredOf(0), ElementsAre(a));
+  EXPECT_THAT(ForgottenOf(0), ElementsAre(a));
 }
 
 TEST_F(CoordinatorDeathsTest, ADeathEndsACutThatIsNotMarked) {
@@ -265,8 +265,8 @@ TEST_F(CoordinatorDeathsTest, WhoFinishesOrTrainedNothingIsNoDeath) {
   EXPECT_EQ(*coordinator_->OpenCut(), 2u);
   EXPECT_EQ(ServerBeat(0).wanted_ledgers_size(), 0);
   BeatAll();
-  EXPECT_THAT(RetiredOf(0), ElementsAre(a));
-  EXPECT_THAT(RetiredOf(1), ElementsAre(b));
+  EXPECT_THAT(ForgottenOf(0), ElementsAre(a));
+  EXPECT_THAT(ForgottenOf(1), ElementsAre(b));
   EXPECT_EQ(Lease(0, successor)->ranges_size(), 1);
 }
 
@@ -291,13 +291,13 @@ TEST_F(CoordinatorDeathsTest, DoneLeasesOfTheDeadAreCoveredFromItsLedger) {
   EXPECT_TRUE(Lease(1, b, {again->leases(0)})->exhausted());
 }
 
-TEST_F(CoordinatorDeathsTest, IncarnationsBeforeACheckpointAreRetired) {
+TEST_F(CoordinatorDeathsTest, IncarnationsBeforeACheckpointAreForgotten) {
   coordinator_.emplace(options_, clock_);
   v1::CheckpointManifest manifest;
   manifest.set_next_generation(5'000'000);
   coordinator_->Restore(manifest);
-  EXPECT_THAT(RetiredOf(0), ElementsAre(4'999'999));
-  EXPECT_THAT(RetiredOf(1), ElementsAre(4'999'999));
+  EXPECT_THAT(ForgottenOf(0), ElementsAre(4'999'999));
+  EXPECT_THAT(ForgottenOf(1), ElementsAre(4'999'999));
   EXPECT_GT(Register(0), 4'999'999u);
 }
 

@@ -66,7 +66,7 @@ class Storm {
       for (uint32_t s = 0; s < servers_.size(); ++s) ServerBeats(s);
     }
     for (const auto& [worker, generation] : dead_) {
-      EXPECT_EQ(retired_[worker], generation) << "worker " << worker;
+      EXPECT_EQ(forgotten_[worker], generation) << "worker " << worker;
     }
     if (!cut_is_open_) {
       EXPECT_TRUE(coordinator_->OpenCut().ok());
@@ -152,9 +152,9 @@ class Storm {
       refused = std::max<uint64_t>(refused,
                                    state.worker_generation() - (alive ? 1 : 0));
     }
-    for (const v1::WorkerIncarnation& retired : response->retired()) {
-      ASSERT_LE(retired.worker_generation(), dead_[retired.worker_index()]);
-      retired_[retired.worker_index()] = retired.worker_generation();
+    for (const v1::WorkerIncarnation& forgotten : response->retired()) {
+      ASSERT_LE(forgotten.worker_generation(), dead_[forgotten.worker_index()]);
+      forgotten_[forgotten.worker_index()] = forgotten.worker_generation();
     }
   }
 
@@ -376,9 +376,9 @@ class Storm {
   Life lives_[kWorkers];
   bool stormy_ = true;
   bool exhausted_ = false;
-  // By worker: the newest incarnation that died, or was told to be retired.
+  // By worker: the newest incarnation that died, or was told to be forgotten.
   std::map<uint32_t, uint64_t> dead_;
-  std::map<uint32_t, uint64_t> retired_;
+  std::map<uint32_t, uint64_t> forgotten_;
   bool cut_is_open_ = false;
   bool is_frozen_ = false;
   uint64_t newest_cut_ = 0;

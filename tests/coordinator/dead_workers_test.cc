@@ -50,18 +50,18 @@ class DeadWorkersTest : public ::testing::Test {
     dead_.Describe(ServerIndex(server), server_generation, &response);
     return response.wanted_ledgers_size();
   }
-  // The newest generation of worker 0 that is retired, after it was tried.
-  uint64_t Retired(uint64_t generation_with_push_completions = 0) {
-    dead_.Retire([&](WorkerIndex, Generation generation) {
+  // The newest generation of worker 0 that is forgotten, after it was tried.
+  uint64_t Forgotten(uint64_t generation_with_push_completions = 0) {
+    dead_.Forget([&](WorkerIndex, Generation generation) {
       return generation.value() == generation_with_push_completions;
     });
     v1::ServerHeartbeatResponse response;
     dead_.Describe(ServerIndex(0), 1, &response);
-    uint64_t retired = 0;
+    uint64_t forgotten = 0;
     for (const v1::WorkerIncarnation& worker : response.retired()) {
-      if (worker.worker_index() == 0) retired = worker.worker_generation();
+      if (worker.worker_index() == 0) forgotten = worker.worker_generation();
     }
-    return retired;
+    return forgotten;
   }
 
   DeadWorkers dead_;
@@ -94,22 +94,22 @@ TEST_F(DeadWorkersTest, EveryServerHasToTellUnderItsNewestGeneration) {
   EXPECT_EQ(dead_.FirstUnrecovered(), nullptr);
 }
 
-TEST_F(DeadWorkersTest, AnIncarnationIsRetiredAfterAllOlderOnes) {
+TEST_F(DeadWorkersTest, AnIncarnationIsForgottenAfterAllOlderOnes) {
   Die(0, 3);
   Die(1, 4, /*needs_ledgers=*/false);
   Die(0, 5, /*needs_ledgers=*/false);
   EXPECT_EQ(Claim(kVersion, {1}), 4u);
   EXPECT_EQ(Claim(kVersion, {1}), 5u);
-  EXPECT_EQ(Retired(), 0u);
+  EXPECT_EQ(Forgotten(), 0u);
   Tell(0, 1, 0, 3);
   EXPECT_EQ(Claim(kVersion, {1}), 3u);
-  EXPECT_EQ(Retired(/*generation_with_push_completions=*/3), 0u);
-  EXPECT_EQ(Retired(/*generation_with_push_completions=*/5), 3u);
-  EXPECT_EQ(Retired(), 5u);
+  EXPECT_EQ(Forgotten(/*generation_with_push_completions=*/3), 0u);
+  EXPECT_EQ(Forgotten(/*generation_with_push_completions=*/5), 3u);
+  EXPECT_EQ(Forgotten(), 5u);
   // Known already: a ledger that comes late changes nothing.
   Tell(0, 1, 0, 5);
   EXPECT_EQ(NumWanted(0, 1), 0);
-  EXPECT_EQ(Retired(), 5u);
+  EXPECT_EQ(Forgotten(), 5u);
 }
 
 TEST_F(DeadWorkersTest, LedgersThatNobodyAskedForAreNotLookedAt) {

@@ -65,7 +65,8 @@ class ModelServers {
 
   uint32_t num_servers() const { return num_servers_; }
   std::vector<Message> Messages(const ModelPush& push) const;
-  // The message arrives and is applied, unless it has been or is settled.
+  // The message arrives and is applied, unless it has been or counts as fully
+  // applied.
   void Apply(const ModelPush& push, uint32_t message_index);
   // It arrives, and fails before its last group.
   void ApplyPartly(const ModelPush& push, uint32_t message_index);
@@ -73,7 +74,7 @@ class ModelServers {
                           uint64_t generation) const;
   // The server comes back from the checkpoint of this cut, with its log.
   void Restart(uint32_t server, uint64_t cut);
-  // All of the push is applied or settled.
+  // All of the push is applied or counts as fully applied.
   bool IsWhole(const ModelPush& push) const;
   // Each of the example's gradients was applied so many times.
   bool WasApplied(uint64_t example, int times) const;

@@ -257,7 +257,7 @@ TEST(CutTest, EqualRowsHaveEqualDigestsHoweverTheyCameAbout) {
 }
 
 // The bytes are a format: docs/checkpoint_format.md quotes them.
-TEST(CutTest, AWorkerThatIsRetiredMeanwhileIsStillInTheCut) {
+TEST(CutTest, AWorkerThatIsForgottenMeanwhileIsStillInTheCut) {
   const auto table = MakeCutTable();
   PushKeys(0, 1000, *table);
   // PushKeys is worker 0 generation 1.
@@ -270,7 +270,7 @@ TEST(CutTest, AWorkerThatIsRetiredMeanwhileIsStillInTheCut) {
   };
   Archive archive;
   table->cuts().Freeze(SaveKind::kChanges);
-  table->RetireWorker(WorkerIndex(0), Generation(1));
+  table->ForgetWorker(WorkerIndex(0), Generation(1));
   for (uint32_t p = 0; p < table->num_partitions(); ++p) {
     ASSERT_TRUE(SaveTo(&archive, PartitionIndex(p), *table).ok());
   }

@@ -340,7 +340,7 @@ TEST_F(WorkerDeathTest, AllThatItSentArrived) {
 }
 
 // More than the 64 whose messages servers remember one by one.
-TEST_F(WorkerDeathTest, PushesThatSettledLongAgoAndPartialOnesBehindThem) {
+TEST_F(WorkerDeathTest, PushesFullyAppliedLongAgoAndPartialOnesBehindThem) {
   std::vector<DyingPush> pushes;
   for (uint64_t b = 0; b < 30; ++b) {
     // One batch a push, and its dense gradients in another.

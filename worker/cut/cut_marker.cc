@@ -321,10 +321,10 @@ absl::Status CutMarker::ReportRest() {
   {
     absl::MutexLock lock(&mutex_);
     OARLOCK_CHECK(copies_ == nullptr);
-    const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto marked = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return failed_ || (!marking_ && !MustMark());
     };
-    mutex_.Await(absl::Condition(&settled));
+    mutex_.Await(absl::Condition(&marked));
     const bool nothing =
         std::all_of(trained_.begin(), trained_.end(), [](const auto& entry) {
           return std::all_of(

@@ -30,7 +30,7 @@ try:
         "20 empty sparse tables of 65536 partitions: %d MB (%.1f MB each), %.2f s"
         % (r1 - r0, (r1 - r0) / 20, time.time() - t0)
     )
-    # retire: RegisterWorker 2x -> older incarnation is retired over all
+    # forget: RegisterWorker 2x -> older incarnation is forgotten over all
     # partitions
 finally:
     s.kill()

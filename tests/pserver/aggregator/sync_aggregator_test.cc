@@ -346,8 +346,8 @@ class StubbornTable : public sparse_table::SparseTable {
                   const PushStamp& stamp) const override {
     return table_->HasApplied(partition, stamp);
   }
-  void RetireWorker(WorkerIndex worker, Generation last) override {
-    table_->RetireWorker(worker, last);
+  void ForgetWorker(WorkerIndex worker, Generation last) override {
+    table_->ForgetWorker(worker, last);
   }
   absl::Status ForEachRow(
       const std::function<void(PartitionIndex, const RowView&)>& visit)

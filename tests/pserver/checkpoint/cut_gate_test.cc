@@ -24,11 +24,11 @@ void Pass(CutGate* gate, uint64_t cut, int number, std::vector<int>* applied) {
   });
 }
 
-TEST(CutGateTest, APushOfASettledCutIsAppliedAtOnce) {
+TEST(CutGateTest, APushOfAFinishedCutIsAppliedAtOnce) {
   CutGate gate;
   std::vector<int> applied;
   Pass(&gate, 0, 1, &applied);
-  gate.Settle(5);
+  gate.Finish(5);
   Pass(&gate, 5, 2, &applied);
   Pass(&gate, 3, 3, &applied);
   EXPECT_THAT(applied, ElementsAre(1, 2, 3));
@@ -53,11 +53,11 @@ TEST(CutGateTest, PushesOfALaterCutGoOnWaiting) {
   std::vector<int> applied;
   Pass(&gate, 2, 1, &applied);
   Pass(&gate, 1, 2, &applied);
-  gate.Settle(1);
+  gate.Finish(1);
   EXPECT_THAT(applied, ElementsAre(2));
-  gate.Settle(1);
+  gate.Finish(1);
   EXPECT_THAT(applied, ElementsAre(2));
-  gate.Settle(2);
+  gate.Finish(2);
   EXPECT_THAT(applied, ElementsAre(2, 1));
 }
 

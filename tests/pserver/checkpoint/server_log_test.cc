@@ -82,7 +82,7 @@ TEST_F(ServerLogTest,
   life.OpenCut(1);
   EXPECT_TRUE(push().ok()) << "its worker cannot mark the cut without it";
   // The cut is given up: there is no room.
-  life.gate().Settle(1);
+  life.gate().Finish(1);
   EXPECT_EQ(push().code(), absl::StatusCode::kResourceExhausted);
 
   // What keeps cuts from being opened is worked off with pushes.

@@ -43,7 +43,7 @@ Life::Life(const std::string& directory, const From& from)
     : registry_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1),
                 ServerIndex(0), clock_) {
   gate_.Announce(from.cut);
-  gate_.Settle(from.cut);
+  gate_.Finish(from.cut);
   if (from.table.has_value()) {
     const auto entry = registry_.CreateRestored(*from.table);
     EXPECT_TRUE(entry.ok()) << entry.status();
@@ -72,7 +72,7 @@ absl::Status Life::Push(const v1::RequestHeader& header,
   if (entry().config.mode() == v1::SYNC) {
     apply(absl::OkStatus());
   } else {
-    gate_.Pass(gate_.settled(), apply);
+    gate_.Pass(gate_.finished(), apply);
   }
   return written;
 }

@@ -181,7 +181,7 @@ TEST_F(TableChangeRaceTest,
   repeat([this] {
     registry_.SetRoundMember(WorkerIndex(7), Generation(1), /*joins=*/true);
     registry_.SetRoundMember(WorkerIndex(7), Generation(1), /*joins=*/false);
-    registry_.RetireWorker(WorkerIndex(7), Generation(1));
+    registry_.ForgetWorker(WorkerIndex(7), Generation(1));
   });
   const SparseGradients gradients = RandomGradients(5, 20, 200, kDim);
   const DenseGradients blocks = {

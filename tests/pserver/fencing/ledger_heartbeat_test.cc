@@ -106,7 +106,7 @@ v1::ServerHeartbeatResponse ResponseWith(uint64_t membership_version,
   return response;
 }
 
-TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndARetiredOneIsForgotten) {
+TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndAForgottenOneIsGone) {
   ScriptedCoordinator coordinator;
   coordinator.Say(ResponseWith(1, v1::WorkerState::ALIVE));
   ServerOptions options;

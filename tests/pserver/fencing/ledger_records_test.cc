@@ -59,7 +59,7 @@ TEST(LedgerRecordsTest, APartialPushIsThereWithoutTheMessage) {
             "sequence: 1 part_count: 2 parts: 0");
 }
 
-TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreSettledAndMerged) {
+TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreFullyAppliedAndMerged) {
   LedgerRecords records;
   for (uint64_t sequence = 1; sequence <= 66; ++sequence) {
     PushMessageHeader message = MessageHeaderOf({.sequence = sequence});
@@ -90,13 +90,13 @@ class ModelRecords {
 
   void Check(const v1::WorkerLedger& ledger) const {
     ASSERT_EQ(ledger.highest(), highest_);
-    ExampleSet settled, settled_dense;
+    ExampleSet fully_applied, fully_applied_dense;
     int num_records = 0;
     for (const auto& [sequence, push] : pushes_) {
       const auto& [message, applied] = push;
       if (sequence + 64 <= highest_) {
-        AddExamples(message.examples, &settled);
-        AddExamples(message.dense_examples, &settled_dense);
+        AddExamples(message.examples, &fully_applied);
+        AddExamples(message.dense_examples, &fully_applied_dense);
         continue;
       }
       ASSERT_LT(num_records, ledger.pushes_size());
@@ -112,8 +112,8 @@ class ModelRecords {
           std::vector<uint32_t>(applied.begin(), applied.end()));
     }
     ASSERT_EQ(ledger.pushes_size(), num_records);
-    ASSERT_EQ(ExamplesOf(ledger.settled_examples()), settled);
-    ASSERT_EQ(ExamplesOf(ledger.settled_dense_examples()), settled_dense);
+    ASSERT_EQ(ExamplesOf(ledger.settled_examples()), fully_applied);
+    ASSERT_EQ(ExamplesOf(ledger.settled_dense_examples()), fully_applied_dense);
   }
 
  private:

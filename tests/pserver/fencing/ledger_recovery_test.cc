@@ -92,7 +92,7 @@ class OneServer {
     while (request.ledgers().empty()) reporter_.Fill(&request);
     return request.ledgers(0);
   }
-  void Retire(uint64_t generation) {
+  void Forget(uint64_t generation) {
     v1::ServerHeartbeatResponse response;
     response.add_retired()->set_worker_generation(generation);
     reporter_.Apply(response);
@@ -144,7 +144,7 @@ struct Estate {
   std::set<uint64_t> done;
   // By sequence.
   std::map<uint64_t, uint64_t> partial;
-  int num_settled = 0;
+  int num_fully_applied = 0;
 };
 
 Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
@@ -154,7 +154,7 @@ Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
     highest = std::max(highest, ledger.highest());
     for (const auto& [epoch, source, example] :
          ExamplesOf(ledger.settled_examples())) {
-      estate.num_settled +=
+      estate.num_fully_applied +=
           estate.done.insert(example / kExamples * kExamples).second;
     }
   }
@@ -225,7 +225,7 @@ class Job {
     for (std::thread& thread : threads) thread.join();
     next_example_ = first_example + end * kExamples;
     Inherit(generation, first_example, EstateOf(ledgers));
-    for (OneServer& server : servers_) server.Retire(generation);
+    for (OneServer& server : servers_) server.Forget(generation);
   }
 
   void ExpectEveryExampleOnceEverywhere() const {
@@ -238,14 +238,14 @@ class Job {
   }
   int num_partial() const { return num_partial_; }
   int num_unseen() const { return num_unseen_; }
-  int num_settled() const { return num_settled_; }
+  int num_fully_applied() const { return num_fully_applied_; }
 
  private:
   // The heir completes partial pushes by their names, and does anew what nobody
   // has seen.
   void Inherit(uint64_t generation, uint64_t first_example,
                const Estate& estate) {
-    num_settled_ += estate.num_settled;
+    num_fully_applied_ += estate.num_fully_applied;
     std::set<uint64_t> open;
     for (uint64_t first = first_example; first < next_example_;
          first += kExamples) {
@@ -279,7 +279,7 @@ class Job {
   uint64_t heirs_sequence_ = 0;
   int num_partial_ = 0;
   int num_unseen_ = 0;
-  int num_settled_ = 0;
+  int num_fully_applied_ = 0;
 };
 
 TEST(LedgerRecoveryTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
@@ -293,7 +293,7 @@ TEST(LedgerRecoveryTest, EveryExamplesGradientIsAppliedOnceOnEveryServer) {
   job.ExpectEveryExampleOnceEverywhere();
   EXPECT_GT(job.num_partial(), 0);
   EXPECT_GT(job.num_unseen(), 0);
-  EXPECT_GT(job.num_settled(), 0);
+  EXPECT_GT(job.num_fully_applied(), 0);
 }
 
 }  // namespace

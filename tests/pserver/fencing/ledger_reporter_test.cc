@@ -32,11 +32,11 @@ class LedgerReporterTest : public ::testing::Test {
     wanted->set_worker_index(worker);
     wanted->set_worker_generation(generation);
   }
-  static Response Retired(uint32_t worker, uint64_t generation) {
+  static Response Forgotten(uint32_t worker, uint64_t generation) {
     Response response;
-    v1::WorkerIncarnation* retired = response.add_retired();
-    retired->set_worker_index(worker);
-    retired->set_worker_generation(generation);
+    v1::WorkerIncarnation* forgotten = response.add_retired();
+    forgotten->set_worker_index(worker);
+    forgotten->set_worker_generation(generation);
     return response;
   }
   // A push of worker 0 generation 1, under way.
@@ -94,7 +94,7 @@ TEST_F(LedgerReporterTest, AWantedLedgerIsToldOnceItIsComplete) {
   EXPECT_TRUE(reporter_.due());
 }
 
-TEST_F(LedgerReporterTest, TablesForgetWhatIsRetiredWhenNothingIsUnderWay) {
+TEST_F(LedgerReporterTest, TablesForgetAWorkerWhenNothingIsUnderWay) {
   ASSERT_TRUE(registry_.Create(DenseConfig(4, 4, -1)).ok());
   sparse_table::DenseTable& table = *(*registry_.Find(TableId(2)))->dense;
   const PushStamp stamp = {.worker = WorkerIndex(0),
@@ -104,17 +104,17 @@ TEST_F(LedgerReporterTest, TablesForgetWhatIsRetiredWhenNothingIsUnderWay) {
   PushLedger::Message push = Begin(1);
   table.Push(BlockIndex(0), ones, {&stamp, 1});
   Lose(0, 1);
-  reporter_.Apply(Retired(0, 1));
+  reporter_.Apply(Forgotten(0, 1));
   EXPECT_TRUE(table.HasApplied(BlockIndex(0), stamp));
   push.Applied();
-  reporter_.Apply(Retired(0, 1));
+  reporter_.Apply(Forgotten(0, 1));
   EXPECT_FALSE(table.HasApplied(BlockIndex(0), stamp));
 
   // Once only: what is told again and again costs nothing.
   table.Push(BlockIndex(0), ones, {&stamp, 1});
-  reporter_.Apply(Retired(0, 1));
+  reporter_.Apply(Forgotten(0, 1));
   EXPECT_TRUE(table.HasApplied(BlockIndex(0), stamp));
-  reporter_.Apply(Retired(0, 2));
+  reporter_.Apply(Forgotten(0, 2));
   EXPECT_FALSE(table.HasApplied(BlockIndex(0), stamp));
 }
 

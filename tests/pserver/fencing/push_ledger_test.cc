@@ -72,8 +72,8 @@ class PushLedgerTest : public ::testing::Test {
                                           uint64_t generation) {
     return ledger_.Collect(WorkerIndex(worker), Generation(generation));
   }
-  bool Retire(uint32_t worker, uint64_t last) {
-    return ledger_.Retire(WorkerIndex(worker), Generation(last));
+  bool Forget(uint32_t worker, uint64_t last) {
+    return ledger_.Forget(WorkerIndex(worker), Generation(last));
   }
   void Lose(uint32_t worker, uint64_t generation) {
     fences_.Update(StateOf(worker, generation, v1::WorkerState::LOST));
@@ -135,7 +135,7 @@ TEST_F(PushLedgerTest, SuccessorsPushesAreNotItsPredecessors) {
   ASSERT_TRUE(Collect(2, 1).has_value());
   EXPECT_EQ(Collect(2, 1)->highest(), 5u);
   EXPECT_FALSE(Collect(2, 3).has_value());
-  EXPECT_TRUE(Retire(2, 2));
+  EXPECT_TRUE(Forget(2, 2));
   Lose(2, 3);
   EXPECT_EQ(Collect(2, 3)->highest(), 1u);
 }
@@ -197,27 +197,27 @@ TEST_F(PushLedgerTest, OnlyWhoMayPushCompletesAndOnlyWhatIsFenced) {
   Lose(1, 7);
   expect(CompletionOf(0, 3, 2, 1, 7), absl::StatusCode::kAborted,
          "taken for dead");
-  EXPECT_TRUE(Retire(0, 3));
+  EXPECT_TRUE(Forget(0, 3));
   expect(CompletionOf(0, 3, 2, 0, 4), absl::StatusCode::kAborted,
          "is accounted for");
 }
 
-TEST_F(PushLedgerTest, NothingIsRetiredWhileAMessageIsUnderWay) {
+TEST_F(PushLedgerTest, NothingIsForgottenWhileAMessageIsUnderWay) {
   absl::StatusOr<PushLedger::Message> push = Admit(HeaderOf(0, 1, 1));
   Lose(0, 1);
   absl::StatusOr<PushLedger::Message> completion =
       Admit(CompletionOf(0, 1, 1, 1, 7));
-  EXPECT_FALSE(Retire(0, 1));
+  EXPECT_FALSE(Forget(0, 1));
   // No more of them begin.
   EXPECT_EQ(Admit(CompletionOf(0, 1, 1, 1, 7)).status().code(),
             absl::StatusCode::kAborted);
   push->Applied();
-  EXPECT_FALSE(Retire(0, 1));
+  EXPECT_FALSE(Forget(0, 1));
   completion->Applied();
-  EXPECT_TRUE(Retire(0, 1));
-  EXPECT_TRUE(Retire(0, 1));
+  EXPECT_TRUE(Forget(0, 1));
+  EXPECT_TRUE(Forget(0, 1));
   EXPECT_FALSE(Collect(0, 1).has_value());
-  EXPECT_TRUE(Retire(kNumWorkers, 1));
+  EXPECT_TRUE(Forget(kNumWorkers, 1));
 }
 
 TEST_F(PushLedgerTest, ReplayedPushesAreApplied) {
@@ -252,8 +252,9 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
     WorkerFences fences(kNumWorkers);
     PushLedger ledger(&fences);
     std::vector<UnderWay> under_way;
-    // By worker: the newest generation, whether it is closed; what is retired.
-    std::vector<uint64_t> newest(kNumWorkers, 1), retired(kNumWorkers, 0);
+    // By worker: the newest generation, whether it is closed; what is
+    // forgotten.
+    std::vector<uint64_t> newest(kNumWorkers, 1), forgotten(kNumWorkers, 0);
     std::vector<bool> closed(kNumWorkers, false);
     std::map<std::pair<uint32_t, uint64_t>, Messages> applied;
     const auto is_fenced = [&](uint32_t worker, uint64_t generation) {
@@ -293,15 +294,15 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
                              count(worker, generation - 1, false);
           ASSERT_EQ(collected.has_value(), is_fenced(worker, generation) &&
                                                pushes == 0 &&
-                                               generation > retired[worker]);
+                                               generation > forgotten[worker]);
           if (!collected.has_value()) break;
           ASSERT_EQ(MessagesOf(*collected), (applied[{worker, generation}]));
           break;
         }
         case 2:
           if (random.Below(4) != 0 || !is_fenced(worker, generation)) break;
-          retired[worker] = std::max(retired[worker], generation);
-          ASSERT_EQ(ledger.Retire(WorkerIndex(worker), Generation(generation)),
+          forgotten[worker] = std::max(forgotten[worker], generation);
+          ASSERT_EQ(ledger.Forget(WorkerIndex(worker), Generation(generation)),
                     count(worker, generation, true) == 0);
           break;
         case 3:
@@ -342,7 +343,7 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
           ASSERT_EQ(status.ok(),
                     !is_fenced(sender, sender_generation) &&
                         (!completes || (is_fenced(worker, generation) &&
-                                        generation > retired[worker])))
+                                        generation > forgotten[worker])))
               << status;
           if (!status.ok()) break;
           under_way.push_back(std::move(one));
@@ -398,7 +399,7 @@ TEST_F(PushLedgerTest, ACollectedLedgerIsFinalUnderConcurrency) {
     while (!ledger.has_value()) ledger = Collect(0, generation);
     collected[generation] = MessagesOf(*ledger);
     // Refused pushes may be under way still.
-    while (generation % 2 == 0 && !Retire(0, generation)) {
+    while (generation % 2 == 0 && !Forget(0, generation)) {
     }
     current.store(generation + 1);
   }

@@ -115,8 +115,8 @@ TEST_F(PushCompletionTest, IsRefusedWhenItsSenderIsFencedOrAllIsAccountedFor) {
   EXPECT_EQ(response.duplicate_groups(), successors.partitions_size());
 
   // A late one would be applied again when the windows are gone.
-  ASSERT_TRUE(ledger_->Retire(WorkerIndex(0), Generation(1)));
-  registry_->RetireWorker(WorkerIndex(0), Generation(1));
+  ASSERT_TRUE(ledger_->Forget(WorkerIndex(0), Generation(1)));
+  registry_->ForgetWorker(WorkerIndex(0), Generation(1));
   ExpectError(Push(successors), grpc::ABORTED, {"is accounted for"});
   EXPECT_EQ(RowsOf(sparse()), Ones(10));
 }

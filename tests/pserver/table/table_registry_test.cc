@@ -285,7 +285,7 @@ TEST_F(TableRegistryTest, NothingIsCreatedOrHeldAfterShutdown) {
             absl::StatusCode::kUnavailable);
 }
 
-TEST_F(TableRegistryTest, ARetiredWorkersPushesAreForgottenInAllTables) {
+TEST_F(TableRegistryTest, AWorkersPushesAreForgottenInAllTables) {
   ASSERT_TRUE(registry_.Create(SparseConfig(1, -1)).ok());
   ASSERT_TRUE(registry_.Create(DenseConfig(8, 4, -1)).ok());
   TableEntry* const sparse = *registry_.Find(TableId(1));
@@ -322,7 +322,7 @@ TEST_F(TableRegistryTest, ARetiredWorkersPushesAreForgottenInAllTables) {
     EXPECT_EQ(are_known(0, generation), none);
     EXPECT_EQ(are_known(1, generation), none);
   }
-  registry_.RetireWorker(WorkerIndex(0), Generation(4));
+  registry_.ForgetWorker(WorkerIndex(0), Generation(4));
   EXPECT_EQ(are_known(0, 5), all);
   for (const uint64_t generation : {3, 4, 5}) {
     EXPECT_EQ(are_known(1, generation), all);

@@ -33,8 +33,9 @@ struct Push {
   PushStamp stamp;
   uint32_t num_steps = 1;
   uint64_t seed = 0;
-  // It is none: the worker's incarnations up to that of the stamp are retired.
-  bool retires = false;
+  // It is none: the worker's incarnations up to that of the stamp are
+  // forgotten.
+  bool forgets = false;
 };
 
 Push RandomPush(RandomSequence& random) {
@@ -44,12 +45,12 @@ Push RandomPush(RandomSequence& random) {
                     .sequence = Sequence(1 + random.Below(120))},
           .num_steps = static_cast<uint32_t>(1 + random.Below(3)),
           .seed = random(),
-          .retires = false};
+          .forgets = false};
 }
 
 void Apply(const Push& push, DenseTable& table) {
-  if (push.retires) {
-    return table.RetireWorker(push.stamp.worker, push.stamp.generation);
+  if (push.forgets) {
+    return table.ForgetWorker(push.stamp.worker, push.stamp.generation);
   }
   std::vector<float> gradients(table.BlockSize(push.block));
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -109,7 +110,7 @@ class RandomLife {
     const uint64_t dice = random_.Below(10);
     if (dice < 6) {
       Push push = RandomPush(random_);
-      push.retires = random_.Below(20) == 0;
+      push.forgets = random_.Below(20) == 0;
       history_.push_back(push);
       Apply(push, *table_);
     } else if (!frozen_) {
@@ -149,9 +150,9 @@ class RandomLife {
     }
     ExpectSameContents(*expected, *restored);
     // A log may begin before the cut: what the cut has is left alone. Of a
-    // worker that was retired nothing comes.
+    // worker that was forgotten nothing comes.
     for (size_t i = published_at_ / 2; i < published_at_; ++i) {
-      if (!IsRetired(i)) Apply(history_[i], *restored);
+      if (!IsForgotten(i)) Apply(history_[i], *restored);
     }
     for (size_t i = published_at_; i < history_.size(); ++i) {
       Apply(history_[i], *expected);
@@ -180,13 +181,13 @@ class RandomLife {
     states_[block] = std::move(saved.state);
   }
 
-  // Whether history_[i] retires a worker, or its worker is retired between it
+  // Whether history_[i] forgets a worker, or its worker is forgotten between it
   // and the published cut.
-  bool IsRetired(size_t i) const {
+  bool IsForgotten(size_t i) const {
     const PushStamp& stamp = history_[i].stamp;
     return std::any_of(history_.begin() + i, history_.begin() + published_at_,
                        [&](const Push& later) {
-                         return later.retires &&
+                         return later.forgets &&
                                 later.stamp.worker == stamp.worker &&
                                 later.stamp.generation >= stamp.generation;
                        });
