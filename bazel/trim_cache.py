@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keeps the compile caches under a limit: what was not read for longest goes.
 
-Bazel 4.2 neither limits its disk cache nor notes what it reads. The file system
+Bazel 4.2 neither limits its disk cache nor records what it reads. The file system
 does: a read moves a file's access time, but with the usual mount option
 relatime only where it lies before the file's time of modification. So each run
 of this program moves the time of the last read into the time of modification,

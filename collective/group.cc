@@ -48,7 +48,7 @@ v1::JoinHello HelloOf(const GroupOptions& options,
   v1::JoinHello hello;
   hello.set_protocol_version(kRendezvousVersion);
   hello.set_job_id(options.job_id);
-  hello.set_incarnation(options.incarnation);
+  hello.set_incarnation(options.generation);
   hello.set_rank(options.rank);
   hello.set_size(options.endpoints.size());
   hello.set_digest(options.digest);
@@ -117,7 +117,7 @@ GroupOptions GroupOptionsOf(const cluster::RoleAssignment& role) {
   if (role.role != cluster::Role::kCollective) return options;
   options.rank = static_cast<int>(role.worker_index);
   options.endpoints = role.worker_endpoints;
-  if (role.restarted_together) options.incarnation = role.restarts;
+  if (role.restarted_together) options.generation = role.restarts;
   return options;
 }
 

@@ -32,8 +32,8 @@ struct GroupOptions {
   std::string job_id = "default";
   std::string digest;
   // Grows when the whole group is started again: a rank waits for a rank 0 of
-  // its own incarnation and does not meet what is left of an older one.
-  uint32_t incarnation = 0;
+  // its own generation and does not meet what is left of an older one.
+  uint32_t generation = 0;
 
   // How long a rank waits for all the others to come. From 100 ms on.
   absl::Duration join_timeout = absl::Minutes(5);
@@ -64,7 +64,7 @@ GroupOptions GroupOptionsOf(const cluster::RoleAssignment& role);
 // InvalidArgument: wrong options, or not those of rank 0 (size, job, digest).
 // AlreadyExists: this rank has come already. FailedPrecondition: rank 0 may
 // not serve at its endpoint (CheckServable) or cannot bind it, or is of a newer
-// incarnation. Unauthenticated: wrong token. DeadlineExceeded: somebody has
+// generation. Unauthenticated: wrong token. DeadlineExceeded: somebody has
 // not come in time; the message says who. Unavailable: a rank died meanwhile.
 absl::StatusOr<std::unique_ptr<Communicator>> JoinGroup(
     const GroupOptions& options);

@@ -79,13 +79,13 @@ absl::Status GroupState::CheckHello(const v1::JoinHello& hello) const {
   }
   if (hello.incarnation() > expected.incarnation()) {
     return absl::UnavailableError(
-        absl::StrCat("rank 0 is of incarnation ", expected.incarnation(),
+        absl::StrCat("rank 0 is of generation ", expected.incarnation(),
                      " of the job, this rank of ", hello.incarnation(),
                      "; the new rank 0 will come"));
   }
   if (hello.incarnation() < expected.incarnation()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("rank ", hello.rank(), " is of incarnation ",
+        absl::StrCat("rank ", hello.rank(), " is of generation ",
                      hello.incarnation(), " of the job, rank 0 of ",
                      expected.incarnation(), "; the older one has to end"));
   }
@@ -109,7 +109,7 @@ absl::Status GroupState::Enter(const v1::JoinHello& hello,
     // group, whose launchers shall do the same.
     FailLocked(absl::UnavailableError(absl::StrCat(
         NameOf(static_cast<int>(hello.rank())),
-        " was started again with all ranks of its node, as incarnation ",
+        " was started again with all ranks of its node, as generation ",
         hello.incarnation(), " of the job; this one, ",
         options_.expected.incarnation(), ", is over")));
   }

@@ -42,7 +42,7 @@ class MemberConnection {
 // 1. Until all have come a rank that ends frees its place; from then on its
 //    end is the group's, unless it has left.
 // 2. The first failure stays; everybody who is there gets it once.
-// 3. A rank of a newer incarnation waits outside, and ends this group.
+// 3. A rank of a newer generation waits outside, and ends this group.
 class GroupState {
  public:
   struct Options {

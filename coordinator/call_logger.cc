@@ -17,7 +17,7 @@ absl::StatusOr<absl::Time> CallLogger::Begin(
   call.set_unix_ns(ToRecorded(now));
   describe(&call);
   const absl::Status written = log_->Append(call);
-  Note(written);
+  RecordWritten(written);
   if (!written.ok()) return written;
   return FromRecorded(call.unix_ns());
 }
@@ -27,12 +27,12 @@ void CallLogger::SetLog(CallLog* log) {
   log_ = log;
 }
 
-void CallLogger::Note(const absl::Status& status) {
-  if (!status.ok() && !failure_told_) {
+void CallLogger::RecordWritten(const absl::Status& status) {
+  if (!status.ok() && !failure_logged_) {
     spdlog::error("the coordinator cannot write down what it does: {}",
                   std::string(status.message()));
   }
-  failure_told_ = !status.ok();
+  failure_logged_ = !status.ok();
 }
 
 }  // namespace oarlock::coordinator

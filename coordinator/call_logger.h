@@ -41,14 +41,14 @@ class CallLogger {
   void SetLog(CallLog* log);
   // How the log has taken the last call or state: a failure is logged, once
   // until it takes something again.
-  void Note(const absl::Status& status);
+  void RecordWritten(const absl::Status& status);
 
  private:
   const Clock& clock_;
   CallLog* log_ = nullptr;
   // Of the call that is done again.
   std::optional<absl::Time> again_at_;
-  bool failure_told_ = false;
+  bool failure_logged_ = false;
 };
 
 }  // namespace oarlock::coordinator

@@ -114,7 +114,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_cut(cuts_.newest());
     response.set_trained_epochs(trained_epochs_);
     response.set_own_trained_epochs(worker.trained_epochs);
-    worker.NoteRegistered(request, response);
+    worker.RecordRegistration(request, response);
     ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
     if (request.has_description()) description_ = request.description();
     Reconcile(now, &replies);
@@ -241,14 +241,14 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_server_heartbeat() = request;
   }));
-  OARLOCK_RETURN_IF_ERROR(servers_.Note(request, now));
+  OARLOCK_RETURN_IF_ERROR(servers_.RecordHeartbeat(request, now));
   if (request.leaving()) {
     End(/*failed=*/true,
         absl::StrCat("server ", request.server_index(),
                      " was asked to stop before the job was over"),
         now, replies);
   }
-  dead_workers_.Note(request);
+  dead_workers_.RecordLedgers(request);
   Reconcile(now, replies);
   v1::ServerHeartbeatResponse response;
   dead_workers_.Describe(ServerIndex(request.server_index()),
@@ -274,7 +274,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_reason(job_.reason);
   // That it was told would not do: a response may be lost.
   if (job_.over && request.leaving()) {
-    servers_.NoteKnowsItIsOver(ServerIndex(request.server_index()));
+    servers_.RecordKnowsItIsOver(ServerIndex(request.server_index()));
   }
   return response;
 }
@@ -318,13 +318,13 @@ absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
   }));
   const bool stopped =
       training_.stopped() && EpochOfPhaseName(request.work()).has_value();
-  bool told_all = false;
+  bool reported_all = false;
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
-                           ranges_.Lease(request, stopped, &told_all));
-  if (told_all) {
+                           ranges_.Lease(request, stopped, &reported_all));
+  if (reported_all) {
     progress_.Keep(WorkerIndex(request.worker_index()), request.work());
   }
-  if (response.leases_size() > 0) progress_.NoteStart(request.work(), now);
+  if (response.leases_size() > 0) progress_.RecordStart(request.work(), now);
   if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
       EpochOfPhaseName(request.work()).has_value()) {
     worker->had_examples = true;

@@ -88,7 +88,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   for (auto& [epoch, of_epoch] : RecoverExamples(dead)) {
     const std::string phase_name = TrainPhaseName(epoch);
     // No cut is opened before the push completions are done, so what they are
-    // for may be noted as trained now.
+    // for may be recorded as trained now.
     for (const v1::WorkRange& range : of_epoch.covered)
       ranges_.Cover(phase_name, range);
     cuts_.Cover(phase_name, of_epoch.covered);

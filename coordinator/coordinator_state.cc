@@ -34,7 +34,7 @@ absl::Status Coordinator::WriteState() {
   {
     absl::MutexLock lock(&mutex_);
     if (status.ok()) status = log->AppendState(SaveLocked());
-    calls_.Note(status);
+    calls_.RecordWritten(status);
   }
   return status.ok() ? log->EndState() : status;
 }

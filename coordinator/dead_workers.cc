@@ -23,7 +23,7 @@ void DeadWorkers::SetForgotten(WorkerIndex worker, Generation generation) {
   forgotten = std::max(forgotten, generation.value());
 }
 
-void DeadWorkers::Note(const v1::ServerHeartbeatRequest& request) {
+void DeadWorkers::RecordLedgers(const v1::ServerHeartbeatRequest& request) {
   for (const v1::WorkerLedger& ledger : request.ledgers()) {
     const auto record = std::find_if(
         records_.begin(), records_.end(), [&ledger](const Record& record) {
@@ -46,9 +46,9 @@ void DeadWorkers::Describe(ServerIndex server, uint64_t server_generation,
                            v1::ServerHeartbeatResponse* response) const {
   for (const Record& record : records_) {
     if (record.claimed || !record.incarnation.needs_ledgers) continue;
-    const auto told = record.ledgers.find(server.value());
-    if (told != record.ledgers.end() &&
-        told->second.server_generation == server_generation) {
+    const auto reported = record.ledgers.find(server.value());
+    if (reported != record.ledgers.end() &&
+        reported->second.server_generation == server_generation) {
       continue;
     }
     Name(record.incarnation.worker, record.incarnation.generation.value(),
@@ -67,9 +67,9 @@ std::optional<DeadWorkers::Claimed> DeadWorkers::Claim(
       return record.incarnation.fenced_by <= known_version;
     }
     for (uint32_t i = 0; i < server_generations.size(); ++i) {
-      const auto told = record.ledgers.find(i);
-      if (told == record.ledgers.end() ||
-          told->second.server_generation != server_generations[i]) {
+      const auto reported = record.ledgers.find(i);
+      if (reported == record.ledgers.end() ||
+          reported->second.server_generation != server_generations[i]) {
         return false;
       }
     }
@@ -80,8 +80,8 @@ std::optional<DeadWorkers::Claimed> DeadWorkers::Claim(
   record->claimed = true;
   Claimed claimed;
   claimed.incarnation = record->incarnation;
-  for (auto& [server, told] : record->ledgers) {
-    claimed.ledgers.push_back(std::move(told.ledger));
+  for (auto& [server, reported] : record->ledgers) {
+    claimed.ledgers.push_back(std::move(reported.ledger));
   }
   record->ledgers.clear();
   return claimed;
@@ -131,11 +131,11 @@ void DeadWorkers::Save(v1::DeathBoardState* state) const {
     saved->set_fenced_by(record.incarnation.fenced_by);
     saved->set_needs_ledgers(record.incarnation.needs_ledgers);
     saved->set_taken(record.claimed);
-    for (const auto& [server, told] : record.ledgers) {
+    for (const auto& [server, reported] : record.ledgers) {
       v1::ToldLedgerState* ledger = saved->add_ledgers();
       ledger->set_server_index(server);
-      ledger->set_server_generation(told.server_generation);
-      *ledger->mutable_ledger() = told.ledger;
+      ledger->set_server_generation(reported.server_generation);
+      *ledger->mutable_ledger() = reported.ledger;
     }
   }
   for (const auto& [worker, generation] : forgotten_) {
@@ -153,9 +153,9 @@ void DeadWorkers::Load(const v1::DeathBoardState& state) {
     record.incarnation.fenced_by = saved.fenced_by();
     record.incarnation.needs_ledgers = saved.needs_ledgers();
     record.claimed = saved.taken();
-    for (const v1::ToldLedgerState& told : saved.ledgers()) {
-      record.ledgers[told.server_index()] = {told.server_generation(),
-                                             told.ledger()};
+    for (const v1::ToldLedgerState& reported : saved.ledgers()) {
+      record.ledgers[reported.server_index()] = {reported.server_generation(),
+                                                 reported.ledger()};
     }
   }
   for (const v1::WorkerIncarnation& forgotten : state.retired()) {

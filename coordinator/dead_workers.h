@@ -49,7 +49,7 @@ class DeadWorkers {
 
   // A server's ledgers. Those that nobody has asked for, or that it gave
   // before it refused the incarnation's pushes, are not looked at.
-  void Note(const v1::ServerHeartbeatRequest& request);
+  void RecordLedgers(const v1::ServerHeartbeatRequest& request);
   // Which ledgers are wanted of this incarnation of a server; who is forgotten.
   void Describe(ServerIndex server, uint64_t server_generation,
                 v1::ServerHeartbeatResponse* response) const;
@@ -75,7 +75,7 @@ class DeadWorkers {
   void Load(const v1::DeathBoardState& state);
 
  private:
-  struct Told {
+  struct Reported {
     uint64_t server_generation = 0;
     v1::WorkerLedger ledger;
   };
@@ -83,7 +83,7 @@ class DeadWorkers {
     Incarnation incarnation;
     bool claimed = false;
     // By index of the server.
-    std::map<uint32_t, Told> ledgers;
+    std::map<uint32_t, Reported> ledgers;
   };
 
   // In the order of their deaths; without those that are forgotten.

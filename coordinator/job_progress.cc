@@ -104,7 +104,7 @@ bool JobProgress::IsWhole(const std::string& name,
          num_examples + phase.sum.progress.bad_lines() == phase.num_examples;
 }
 
-void JobProgress::NoteStart(const std::string& name, absl::Time now) {
+void JobProgress::RecordStart(const std::string& name, absl::Time now) {
   Phase& phase = Find(name);
   phase.first = std::min(phase.first, now);
 }
@@ -144,13 +144,13 @@ absl::Status JobProgress::Validate(const v1::PhaseProgress& progress) {
 }
 
 void JobProgress::Add(const v1::PhaseProgress& progress, absl::Time now) {
-  Phase& phase = NoteReport(progress, now);
+  Phase& phase = RecordReport(progress, now);
   AddTo(progress, &phase, &phase.sum);
 }
 
 void JobProgress::AddOpen(WorkerIndex worker, const v1::PhaseProgress& progress,
                           absl::Time now) {
-  Phase& phase = NoteReport(progress, now);
+  Phase& phase = RecordReport(progress, now);
   AddTo(progress, &phase, &phase.open[worker.value()]);
 }
 
@@ -171,8 +171,8 @@ void JobProgress::Withdraw(WorkerIndex worker) {
   }
 }
 
-JobProgress::Phase& JobProgress::NoteReport(const v1::PhaseProgress& progress,
-                                            absl::Time now) {
+JobProgress::Phase& JobProgress::RecordReport(const v1::PhaseProgress& progress,
+                                              absl::Time now) {
   Phase& phase = Find(NameOf(progress));
   phase.first = std::min(phase.first, now);
   phase.last = std::max(phase.last, now);

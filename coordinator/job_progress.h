@@ -45,7 +45,7 @@ class JobProgress {
   // The phase `name` ("train/0") has this many examples (0: not known).
   void SetNumExamples(const std::string& name, uint64_t num_examples);
   // Somebody begins to work on the phase; the first call counts.
-  void NoteStart(const std::string& name, absl::Time now);
+  void RecordStart(const std::string& name, absl::Time now);
 
   // InvalidArgument for a report that Add could not take as a whole.
   static absl::Status Validate(const v1::PhaseProgress& progress);
@@ -110,7 +110,7 @@ class JobProgress {
       google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases);
   static void Save(const Phase& phase, v1::PhaseState* saved);
   // The phase that is reported of, at this time.
-  Phase& NoteReport(const v1::PhaseProgress& progress, absl::Time now);
+  Phase& RecordReport(const v1::PhaseProgress& progress, absl::Time now);
   // `sum` is the phase's.
   void AddTo(const v1::PhaseProgress& progress, Phase* phase, Sum* sum);
   void DropOldHistograms();

@@ -12,8 +12,8 @@ namespace oarlock::coordinator {
 ServerRecords::ServerRecords(uint32_t num_servers, absl::Duration lease)
     : lease_(lease), servers_(num_servers) {}
 
-absl::Status ServerRecords::Note(const v1::ServerHeartbeatRequest& request,
-                                 absl::Time now) {
+absl::Status ServerRecords::RecordHeartbeat(
+    const v1::ServerHeartbeatRequest& request, absl::Time now) {
   if (request.server_index() >= servers_.size() ||
       request.server_generation() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -44,7 +44,7 @@ absl::Status ServerRecords::Note(const v1::ServerHeartbeatRequest& request,
   return absl::OkStatus();
 }
 
-void ServerRecords::NoteKnowsItIsOver(ServerIndex server) {
+void ServerRecords::RecordKnowsItIsOver(ServerIndex server) {
   servers_[server.value()].knows_it_is_over = true;
 }
 

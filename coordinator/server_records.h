@@ -22,9 +22,10 @@ class ServerRecords {
 
   // A heartbeat. InvalidArgument for a server that is not of the job, Aborted
   // for an incarnation that was replaced.
-  absl::Status Note(const v1::ServerHeartbeatRequest& request, absl::Time now);
+  absl::Status RecordHeartbeat(const v1::ServerHeartbeatRequest& request,
+                               absl::Time now);
   // It has said that it knows that the job is over.
-  void NoteKnowsItIsOver(ServerIndex server);
+  void RecordKnowsItIsOver(ServerIndex server);
   // None has been heard of.
   void Forget() { servers_.assign(servers_.size(), Record()); }
   // Time that counts on nobody's lease.

@@ -26,8 +26,9 @@ bool WorkerRecord::HasHeard(const v1::RegisterWorkerRequest& request) const {
                    request.registration()) != registrations.end();
 }
 
-void WorkerRecord::NoteRegistered(const v1::RegisterWorkerRequest& request,
-                                  const v1::RegisterWorkerResponse& response) {
+void WorkerRecord::RecordRegistration(
+    const v1::RegisterWorkerRequest& request,
+    const v1::RegisterWorkerResponse& response) {
   if (registrations.size() >= kRememberedRegistrations) {
     registrations.pop_front();
   }

@@ -40,8 +40,8 @@ struct WorkerRecord {
 
   // It has the name of an earlier registration.
   bool HasHeard(const v1::RegisterWorkerRequest& request) const;
-  void NoteRegistered(const v1::RegisterWorkerRequest& request,
-                      const v1::RegisterWorkerResponse& response);
+  void RecordRegistration(const v1::RegisterWorkerRequest& request,
+                          const v1::RegisterWorkerResponse& response);
 
   void Save(v1::WorkerRecordState* saved) const;
   // Takes the place of what is there.

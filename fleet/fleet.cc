@@ -331,10 +331,10 @@ absl::Status Fleet::RunServer() {
 
 absl::Status Fleet::Worked(absl::Status status) {
   if (status.ok() || worker_ == nullptr) return status;
-  const absl::Status told = worker_->job().Finish(status);
-  if (!told.ok()) {
+  const absl::Status reported = worker_->job().Finish(status);
+  if (!reported.ok()) {
     spdlog::warn("could not tell the coordinator: {}",
-                 std::string(told.message()));
+                 std::string(reported.message()));
   }
   return status;
 }
@@ -365,9 +365,9 @@ absl::Status Fleet::TrainFromDataset() {
 absl::Status Fleet::TrainOnline() {
   const StopSignal stop([job = &worker_->job()](int signal) {
     spdlog::info("signal {}: training is being stopped", signal);
-    const absl::Status told =
+    const absl::Status reported =
         job->StopTraining(absl::StrCat("signal ", signal));
-    if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+    if (!reported.ok()) spdlog::warn("{}", std::string(reported.message()));
   });
   return Worked(worker_->trainer().TrainOnline());
 }

@@ -84,7 +84,7 @@ struct Launcher::Process {
   // Null between a failure and the next start, and after the end.
   std::unique_ptr<ChildProcess> child;
   // Its end is in ended_.
-  bool noted = false;
+  bool recorded = false;
   int restarts = 0;
   absl::Time started_at;
   // When to start it again, and whether with all others.
@@ -107,7 +107,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   exit_code_.reset();
   failure_.clear();
   kill_at_ = linger_until_ = absl::InfiniteFuture();
-  workers_done_ = interrupted_ = restarting_all_ = workers_told_ = false;
+  workers_done_ = interrupted_ = restarting_all_ = workers_signaled_ = false;
   restarts_of_all_ = options_.attempts_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   OARLOCK_RETURN_IF_ERROR(LockLogs());
@@ -207,29 +207,29 @@ absl::Status Launcher::Start(Process* process) {
   return absl::OkStatus();
 }
 
-bool Launcher::NoteEnded() {
+bool Launcher::RecordEnded() {
   for (auto& process : processes_) {
-    if (process->child == nullptr || process->noted) continue;
+    if (process->child == nullptr || process->recorded) continue;
     if (const std::optional<ExitStatus> status = process->child->Poll()) {
-      process->noted = true;
+      process->recorded = true;
       ended_.emplace_back(process.get(), *status);
     }
   }
   // Others notice the death of a process before it can be waited for, and may
   // end first, by themselves.
-  bool told = true;
+  bool all_ok = true;
   for (const auto& [process, status] : ended_) {
     if (process->plan->role == cluster::Role::kServer || status.signal != 0)
       return true;
-    told = told && status.ok();
+    all_ok = all_ok && status.ok();
   }
-  return told;
+  return all_ok;
 }
 
 void Launcher::PollAll() {
   // Servers are looked at first and handled last: one that ended after the
   // workers is then never taken for one that ended before them.
-  if (!NoteEnded() && !std::exchange(looked_again_, true)) return;
+  if (!RecordEnded() && !std::exchange(looked_again_, true)) return;
   looked_again_ = false;
   std::vector<std::pair<Process*, ExitStatus>> ended;
   ended.swap(ended_);
@@ -244,7 +244,7 @@ void Launcher::PollAll() {
       ended.begin(), ended.end(),
       [&](const auto& a, const auto& b) { return order(a) < order(b); });
   for (const auto& [process, status] : ended) {
-    process->noted = false;
+    process->recorded = false;
     HandleExit(process, status);
   }
   for (auto& process : processes_) {
@@ -391,7 +391,8 @@ void Launcher::HandleSignal(int signal) {
     kill_at_ = clock_.Now();
     return;
   }
-  if (options_.workers_end_on_signal && !std::exchange(workers_told_, true)) {
+  if (options_.workers_end_on_signal &&
+      !std::exchange(workers_signaled_, true)) {
     spdlog::warn("{}: the workers end the job; a second one stops all",
                  signal == SIGINT ? "interrupted" : "asked to terminate");
     for (auto& process : processes_) {

@@ -126,7 +126,7 @@ class Launcher {
   absl::Status Start(Process* process);
   void PollAll();
   // Moves those that have ended to ended_; whether it tells who began.
-  bool NoteEnded();
+  bool RecordEnded();
   void FollowFirstWorker();
   void HandleExit(Process* process, const ExitStatus& status);
   bool MayRestart(const Process& process, const ExitStatus& status) const;
@@ -165,7 +165,7 @@ class Launcher {
   bool workers_done_ = false;
   bool interrupted_ = false;
   // The workers were told to end.
-  bool workers_told_ = false;
+  bool workers_signaled_ = false;
   // All are being ended to be started again.
   bool restarting_all_ = false;
   // How often that has happened.

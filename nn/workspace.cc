@@ -338,7 +338,7 @@ std::optional<size_t> Workspace::QueueBackward(StepOutput* output,
   MapGradients(*output);
   std::fill(has_gradient_.begin(), has_gradient_.end(), false);
   size_t given = network_.num_parameters();
-  std::optional<size_t> untold;
+  std::optional<size_t> unreported;
   for (size_t i = nodes.size(); i > 0; --i) {
     RunBackward(i - 1);
     // Parameters lie in the order of the nodes.
@@ -349,16 +349,16 @@ std::optional<size_t> Workspace::QueueBackward(StepOutput* output,
       continue;
     }
     if (!final_from && offsets[0] > 0) continue;
-    if (untold.has_value()) {
+    if (unreported.has_value()) {
       // They have come while this node was computed.
       math_->Finish();
-      final_from(*untold);
+      final_from(*unreported);
     }
     math_->CopyOutLater(parameter_gradients_to_ + offsets[0],
                         (given - offsets[0]) * sizeof(float),
                         output->parameter_gradients + offsets[0]);
     given = offsets[0];
-    if (final_from) untold = given;
+    if (final_from) unreported = given;
   }
   if (on_host) return std::nullopt;
   for (size_t i = 0; i < row_gradients_to_.size(); ++i) {
@@ -366,7 +366,7 @@ std::optional<size_t> Workspace::QueueBackward(StepOutput* output,
     math_->CopyOutLater(row_gradients_to_[i], floats * sizeof(float),
                         output->row_gradients[i]);
   }
-  return untold;
+  return unreported;
 }
 
 void Workspace::RunBackward(size_t index) {

@@ -45,7 +45,7 @@ namespace {
 constexpr Metric kInfo = {
     MetricKind::kGauge, "oarlock_server_info", "info",
     "job, server, generation",
-    "1; its labels say which job, server and incarnation this is."};
+    "1; its labels say which job, server and generation this is."};
 constexpr Metric kUptime = {MetricKind::kGauge, "oarlock_server_uptime_seconds",
                             "seconds", "", "Since the server started."};
 

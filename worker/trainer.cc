@@ -373,10 +373,10 @@ absl::Status Trainer::TrainOnline() {
 }
 
 absl::StatusOr<TrainingSummary> Trainer::Summarize() {
-  const absl::Status told = cuts_->ReportRest();
-  if (!told.ok()) {
+  const absl::Status reported = cuts_->ReportRest();
+  if (!reported.ok()) {
     spdlog::warn("the coordinator was not told all that was trained: {}",
-                 std::string(told.message()));
+                 std::string(reported.message()));
   }
   OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->Barrier("summary"));

@@ -140,7 +140,7 @@ absl::Status CoordinatorLog::AppendRecord(CoordinatorRecord kind,
 
 absl::Status CoordinatorLog::Append(const v1::CoordinatorCall& call) {
   if (options_.run_file != nullptr) {
-    OARLOCK_RETURN_IF_ERROR(options_.run_file->Note(call));
+    OARLOCK_RETURN_IF_ERROR(options_.run_file->RecordCall(call));
   }
   return AppendRecord(CoordinatorRecord::kCall, call.SerializeAsString());
 }

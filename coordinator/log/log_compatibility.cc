@@ -168,7 +168,7 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Create(
   return run_file;
 }
 
-absl::Status RunFile::Note(const v1::CoordinatorCall& call) {
+absl::Status RunFile::RecordCall(const v1::CoordinatorCall& call) {
   if (call.has_define_work() && call.define_work().ranges().empty() &&
       EpochOfPhaseName(call.define_work().work()).has_value()) {
     return Forbid("data that is not leased");

@@ -85,7 +85,7 @@ class RunFile {
       const LogCompatibility& now, Begin begin);
 
   // A call to the coordinator, before it is done. Errors as Forbid.
-  absl::Status Note(const v1::CoordinatorCall& call);
+  absl::Status RecordCall(const v1::CoordinatorCall& call);
   // The run begins something that logs do not tell enough of, say `what`: none
   // will go on from them. FailedPrecondition where this run did so itself;
   // errors of the disk.

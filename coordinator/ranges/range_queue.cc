@@ -92,8 +92,8 @@ absl::Status RangeQueue::Define(const v1::DefineWorkRequest& request) {
 }
 
 absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
-    const v1::LeaseWorkRequest& request, bool stopped, bool* told_all) {
-  if (told_all != nullptr) *told_all = false;
+    const v1::LeaseWorkRequest& request, bool stopped, bool* reported_all) {
+  if (reported_all != nullptr) *reported_all = false;
   if (request.request() == 0) {
     return absl::InvalidArgumentError(
         "lease of ranges with request number 0; count them from 1");
@@ -130,12 +130,12 @@ absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
       phase.leased_push_completions.erase(completion);
     }
   }
-  if (told_all != nullptr) {
-    *told_all = request.done_size() > 0 &&
-                std::none_of(phase.leased.begin(), phase.leased.end(),
-                             [&](const auto& entry) {
-                               return IsOf(entry.second, request);
-                             });
+  if (reported_all != nullptr) {
+    *reported_all = request.done_size() > 0 &&
+                    std::none_of(phase.leased.begin(), phase.leased.end(),
+                                 [&](const auto& entry) {
+                                   return IsOf(entry.second, request);
+                                 });
   }
   v1::LeaseWorkResponse response;
   uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
@@ -163,7 +163,7 @@ absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
     response.set_exhausted(true);
   }
   if (stopped && phase.NobodyWorks()) response.set_exhausted(true);
-  NoteChange(was_done, phase);
+  RecordChange(was_done, phase);
   caller.calls.push_back({request.request(), response});
   caller.highest = std::max(caller.highest, request.request());
   std::erase_if(caller.calls, [&caller](const Call& call) {
@@ -172,7 +172,7 @@ absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
   return response;
 }
 
-void RangeQueue::NoteChange(bool was_done, const Phase& phase) {
+void RangeQueue::RecordChange(bool was_done, const Phase& phase) {
   if (was_done && !phase.AllDone()) ++num_unfinished_;
   if (!was_done && phase.AllDone()) --num_unfinished_;
 }
@@ -197,7 +197,7 @@ std::vector<RangeShare> RangeQueue::Claim(WorkerIndex worker,
     }
     std::erase_if(phase.leased, is_its);
     std::erase_if(phase.leased_push_completions, is_its);
-    NoteChange(was_done, phase);
+    RecordChange(was_done, phase);
     share.ranges = Uncovered(name, share.ranges);
     if (!share.ranges.empty() || !share.push_completions.empty()) {
       shares.push_back(std::move(share));
@@ -219,7 +219,7 @@ void RangeQueue::Return(const RangeShare& share) {
   phase.push_completions.insert(phase.push_completions.begin(),
                                 share.push_completions.begin(),
                                 share.push_completions.end());
-  NoteChange(was_done, phase);
+  RecordChange(was_done, phase);
 }
 
 void RangeQueue::Reclaim(WorkerIndex worker, Generation generation) {

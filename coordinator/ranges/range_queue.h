@@ -49,18 +49,18 @@ class RangeQueue {
   // the phase was begun with; ResourceExhausted beyond a limit.
   absl::Status Define(const v1::DefineWorkRequest& request);
 
-  // Notes what the worker has done, then leases it the next push completions
+  // Records what the worker has done, then leases it the next push completions
   // and ranges, together at most as many as it wants. The phase is exhausted
   // when neither is left. A call that repeats a request number gets the first
   // call's response, or is InvalidArgument when the number is kMaxLeaseCallSpan
   // or more below the worker's highest. Unavailable while the phase is not
   // defined. `stopped`: no ranges, only push completions; exhausted when nobody
-  // has any. The ranges that are left stay. `told_all`, unless null: whether
-  // this call, and no earlier one that it repeats, told that something is done,
-  // and what it told was all that the worker had of the phase.
+  // has any. The ranges that are left stay. `reported_all`, unless null:
+  // whether this call, and no earlier one that it repeats, told that something
+  // is done, and what it told was all that the worker had of the phase.
   absl::StatusOr<v1::LeaseWorkResponse> Lease(
       const v1::LeaseWorkRequest& request, bool stopped = false,
-      bool* told_all = nullptr);
+      bool* reported_all = nullptr);
 
   // Claims what is leased to the generation of this worker and, of ranges, not
   // covered; forgets its calls. Ascending by phase name and lease.
@@ -164,7 +164,7 @@ class RangeQueue {
       const std::string& phase_name,
       const std::vector<v1::WorkRange>& ranges) const;
   // After a change of `phase`, which was done before it or not.
-  void NoteChange(bool was_done, const Phase& phase);
+  void RecordChange(bool was_done, const Phase& phase);
 
   std::map<std::string, Phase> phases_;
   // By phase name; the phase may be yet to be defined.

@@ -127,7 +127,7 @@ void TrainingState::DescribeCut(uint32_t trained_epochs,
     v1::TrainingFile* const saved = manifest->add_files();
     *saved = file;
     // It may have ended since, with pushes behind the cut; or all its pushes
-    // are before the cut, and nobody has noted yet that it has ended.
+    // are before the cut, and nobody has recorded yet that it has ended.
     saved->set_trained(file.epoch() < trained_epochs);
     // Nothing of those after it is before the cut.
     if (!saved->trained()) return;

@@ -170,9 +170,9 @@ class Inference {
           "logged above with its file; name other files, or what these are: "
           "--data_format, --labels"));
     }
-    const bool told = options_.has_labels && num_examples > 0;
-    report_.auc = told ? histogram_.Auc() : kNoScore;
-    report_.logloss = told ? loss_sum_ / num_examples : kNoScore;
+    const bool has_scores = options_.has_labels && num_examples > 0;
+    report_.auc = has_scores ? histogram_.Auc() : kNoScore;
+    report_.logloss = has_scores ? loss_sum_ / num_examples : kNoScore;
     return report_;
   }
 

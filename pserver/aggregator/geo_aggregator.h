@@ -1,6 +1,7 @@
 // Geo mode: workers train by themselves, and a push carries what they have
 // changed. It is applied when it arrives, as in async mode, by a table whose
-// rule subtracts it; and its keys are noted, for the other workers to ask for.
+// rule subtracts it; and its keys are recorded, for the other workers to ask
+// for.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_
 #define OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_

@@ -237,13 +237,13 @@ void CheckpointLoop::Close(uint64_t cut, bool published) {
   std::vector<v1::CloseCutResponse> closed;
   // A server that does not hear it hears of a later cut, or with a heartbeat
   // that this one is over.
-  const absl::Status told = CallAll(&v1::CheckpointService::Stub::CloseCut,
-                                    close, options_.call_timeout, &closed);
+  const absl::Status reported = CallAll(&v1::CheckpointService::Stub::CloseCut,
+                                        close, options_.call_timeout, &closed);
   coordinator_->CloseCut();
   if (!published) {
     dir_.Abandon(cut).IgnoreError();
-  } else if (!told.ok()) {
-    spdlog::warn("{}", std::string(told.message()));
+  } else if (!reported.ok()) {
+    spdlog::warn("{}", std::string(reported.message()));
   }
 }
 

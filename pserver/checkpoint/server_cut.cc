@@ -177,12 +177,12 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
     freeze_time = clock_.Now() - start;
   });
   stage_ = Stage::kFrozen;
-  const absl::Status noted =
+  const absl::Status recorded =
       log_ == nullptr ? absl::OkStatus() : log_->OnFrozen();
   registry_->AllowRounds(kEveryRound);
   FaultPoint("cut.freeze.after");
   // The cut is given up: its log would not say who takes part in rounds.
-  OARLOCK_RETURN_IF_ERROR(noted);
+  OARLOCK_RETURN_IF_ERROR(recorded);
   const absl::Duration held = clock_.Now() - opened_;
   frozen_response_.Clear();
   for (const TableId table : writer_.frozen_tables()) {

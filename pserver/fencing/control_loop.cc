@@ -102,7 +102,7 @@ bool ControlLoop::CoordinatorTurn() {
 bool ControlLoop::FollowerTurn() {
   if (!connected_) {
     if (absl::Status status = Connect(); !status.ok()) {
-      return NoteFailure(status);
+      return RecordFailure(status);
     }
     connected_ = true;
     spdlog::info("reports to the coordinator at {}",
@@ -110,7 +110,7 @@ bool ControlLoop::FollowerTurn() {
   }
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
       SendHeartbeat(/*leaving=*/false, options_.heartbeat_call_timeout);
-  if (!response.ok()) return NoteFailure(response.status());
+  if (!response.ok()) return RecordFailure(response.status());
   last_heard_ = clock_.Now();
   if (std::exchange(outage_logged_, false)) {
     spdlog::info("the coordinator is back");
@@ -182,7 +182,7 @@ absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
   return response;
 }
 
-bool ControlLoop::NoteFailure(const absl::Status& status) {
+bool ControlLoop::RecordFailure(const absl::Status& status) {
   const std::string who =
       absl::StrCat("coordinator at ", options_.coordinator_endpoint);
   if (!IsTransient(status)) {

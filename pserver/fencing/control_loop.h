@@ -109,7 +109,7 @@ class ControlLoop {
   absl::StatusOr<v1::ServerHeartbeatResponse> SendHeartbeat(
       bool leaving, absl::Duration timeout);
   // A call failed: true when the loop is to end.
-  bool NoteFailure(const absl::Status& status);
+  bool RecordFailure(const absl::Status& status);
   void Apply(const v1::ServerHeartbeatResponse& response);
   void End(absl::Status outcome);
   // Waits for the interval; true when Stop was called.

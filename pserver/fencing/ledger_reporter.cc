@@ -23,7 +23,7 @@ void LedgerReporter::Apply(const v1::ServerHeartbeatResponse& response) {
     for (const Wanted& before : wanted_) {
       if (before.worker == next.worker &&
           before.generation == next.generation) {
-        next.told = before.told || before.sent;
+        next.reported = before.reported || before.sent;
       }
     }
     wanted.push_back(next);
@@ -43,7 +43,7 @@ void LedgerReporter::Apply(const v1::ServerHeartbeatResponse& response) {
 
 bool LedgerReporter::due() const {
   return std::any_of(wanted_.begin(), wanted_.end(),
-                     [](const Wanted& wanted) { return !wanted.told; });
+                     [](const Wanted& wanted) { return !wanted.reported; });
 }
 
 }  // namespace oarlock::pserver

@@ -38,7 +38,7 @@ class LedgerReporter {
     Generation generation;
     // It was in the last request; in one that was answered.
     bool sent = false;
-    bool told = false;
+    bool reported = false;
   };
 
   PushLedger* const ledger_;

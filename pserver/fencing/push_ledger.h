@@ -66,7 +66,7 @@ class PushLedger {
    private:
     friend class PushLedger;
 
-    // Notes nothing without an outcome.
+    // Records nothing without an outcome.
     void End(std::optional<LedgerRecords::Outcome> outcome) {
       if (entry_ != nullptr) EndUnderWay(outcome);
     }

@@ -11,13 +11,13 @@ absl::StatusOr<uint64_t> RoundMembership::SetMember(WorkerIndex worker,
   absl::MutexLock lock(&mutex_);
   if (IsLate(worker, generation, request)) return registry_->CompleteRounds();
   if (joins) {
-    // What is refused is not noted: it comes again under the same number.
+    // What is refused is not recorded: it comes again under the same number.
     OARLOCK_RETURN_IF_ERROR(fences_->CheckPush(worker, generation));
-    Note(worker, generation, request);
+    RecordCall(worker, generation, request);
     members_[worker] = generation;
     return registry_->SetRoundMember(worker, generation, /*joins=*/true);
   }
-  Note(worker, generation, request);
+  RecordCall(worker, generation, request);
   auto member = members_.find(worker);
   if (member != members_.end() && member->second == generation) {
     members_.erase(member);
@@ -33,8 +33,8 @@ bool RoundMembership::IsLate(WorkerIndex worker, Generation generation,
          request <= newest->second.request;
 }
 
-void RoundMembership::Note(WorkerIndex worker, Generation generation,
-                           uint64_t request) {
+void RoundMembership::RecordCall(WorkerIndex worker, Generation generation,
+                                 uint64_t request) {
   Call& newest = newest_[worker];
   if (request == 0 || generation < newest.generation) return;
   newest = {generation, request};

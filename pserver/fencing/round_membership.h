@@ -45,7 +45,7 @@ class RoundMembership {
   // Whether a call changes nothing.
   bool IsLate(WorkerIndex worker, Generation generation, uint64_t request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Note(WorkerIndex worker, Generation generation, uint64_t request)
+  void RecordCall(WorkerIndex worker, Generation generation, uint64_t request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   WorkerFences* const fences_;

@@ -95,8 +95,8 @@ class CountedResponse {
 };
 
 // Tells the ledger what became of a push.
-void Note(const absl::StatusOr<PushOutcome>& outcome,
-          PushLedger::Message* message) {
+void RecordOutcome(const absl::StatusOr<PushOutcome>& outcome,
+                   PushLedger::Message* message) {
   if (outcome.ok()) {
     message->Applied();
   } else {
@@ -242,7 +242,7 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
                      message = std::move(message),
                      respond = std::move(respond)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
-    Note(outcome, &message);
+    RecordOutcome(outcome, &message);
     if (!outcome.ok()) return respond(outcome.status());
     header.set_table_version(entry->aggregator->Version());
     v1::PushResponse response;
@@ -282,7 +282,7 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
                      num_wanted, format = push->answer_format,
                      respond = std::move(respond)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
-    Note(outcome, &message);
+    RecordOutcome(outcome, &message);
     if (!outcome.ok()) return respond(outcome.status());
     header.set_table_version(entry->aggregator->Version());
     respond(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,

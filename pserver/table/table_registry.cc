@@ -332,9 +332,9 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
   absl::MutexLock change_lock(&change_mutex_);
   if (observer_ != nullptr) {
     // Without it a restarted server learns it from the worker's next call.
-    const absl::Status noted =
+    const absl::Status recorded =
         observer_->OnRoundMember(worker, generation, joins);
-    if (!noted.ok()) spdlog::warn("{}", std::string(noted.message()));
+    if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
   }
   const auto found = members_.find(worker);
   const bool is_old = found != members_.end() && generation < found->second;

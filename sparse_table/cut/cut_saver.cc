@@ -73,7 +73,7 @@ void CutSaver::Hold(Copy copy) {
     image_of_.try_emplace(ref, num_noted_++);
   };
   // A partition that has waited long for its turn has many images: those are
-  // noted without the lock. A row has one at most, so this ends.
+  // recorded without the lock. A row has one at most, so this ends.
   for (;;) {
     std::vector<RowRef> refs;
     {

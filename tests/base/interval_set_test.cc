@@ -45,15 +45,15 @@ TEST(IntervalSetTest, AgreesWithASetOfNumbers) {
       for (uint64_t n = begin; n < end; ++n) model.insert(n);
 
       const std::vector<Interval> runs = set.intervals();
-      std::set<uint64_t> told;
+      std::set<uint64_t> listed;
       for (size_t r = 0; r < runs.size(); ++r) {
         ASSERT_LT(runs[r].begin, runs[r].end);
         if (r > 0) {
           ASSERT_GT(runs[r].begin, runs[r - 1].end);
         }
-        for (uint64_t n = runs[r].begin; n < runs[r].end; ++n) told.insert(n);
+        for (uint64_t n = runs[r].begin; n < runs[r].end; ++n) listed.insert(n);
       }
-      ASSERT_EQ(told, model);
+      ASSERT_EQ(listed, model);
 
       const uint64_t from = random() % kSize;
       const uint64_t to = from + random() % kSize;

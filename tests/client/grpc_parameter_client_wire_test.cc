@@ -121,14 +121,15 @@ TEST_F(WireTest, DensePushesTellTheVersionsThatATableGoesBy) {
     push.dense[0].known_versions = {};
     ASSERT_TRUE(PushAndWait(*client_, push, replica).ok());
   }
-  std::vector<std::vector<uint64_t>> told;
+  std::vector<std::vector<uint64_t>> reported;
   for (const v1::PushDenseRequest& push : server_.dense_pushes()) {
-    told.emplace_back(push.known_versions().begin(),
-                      push.known_versions().end());
+    reported.emplace_back(push.known_versions().begin(),
+                          push.known_versions().end());
   }
-  EXPECT_THAT(told, testing::ElementsAre(testing::ElementsAre(5, 0, 6, 7),
-                                         testing::IsEmpty(), testing::IsEmpty(),
-                                         testing::IsEmpty()));
+  EXPECT_THAT(
+      reported,
+      testing::ElementsAre(testing::ElementsAre(5, 0, 6, 7), testing::IsEmpty(),
+                           testing::IsEmpty(), testing::IsEmpty()));
 }
 
 TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirNumber) {

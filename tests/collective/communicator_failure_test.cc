@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, SeveralRanksTest,
                                std::get<1>(info.param));
                          });
 
-TEST_P(SeveralRanksTest, OtherSizesOfOneOperationAreToldToAll) {
+TEST_P(SeveralRanksTest, OtherSizesOfOneOperationAreReportedToAll) {
   for (const auto& [odd, others] : {std::pair<size_t, size_t>{1000, 10},
                                     {10, 1000},
                                     {70000, 90000},
@@ -65,7 +65,7 @@ TEST_P(SeveralRanksTest, OtherSizesOfOneOperationAreToldToAll) {
   }
 }
 
-TEST_P(SeveralRanksTest, OtherOperationsAtOnceAreToldToAll) {
+TEST_P(SeveralRanksTest, OtherOperationsAtOnceAreReportedToAll) {
   const auto statuses =
       RunRanks(backend(), num_ranks(), [&](Communicator& communicator) {
         std::vector<float> values(5000);
@@ -78,7 +78,7 @@ TEST_P(SeveralRanksTest, OtherOperationsAtOnceAreToldToAll) {
                 "broadcast of 20000 bytes from rank 0");
 }
 
-TEST_P(SeveralRanksTest, OtherRootsAreToldToAll) {
+TEST_P(SeveralRanksTest, OtherRootsAreReportedToAll) {
   const auto statuses =
       RunRanks(backend(), num_ranks(), [&](Communicator& communicator) {
         std::vector<float> values(50);

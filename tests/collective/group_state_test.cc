@@ -126,7 +126,7 @@ TEST_F(GroupStateTest, RefusesWhatIsNotOfThisGroupByACodeThatSaysWhoMayRetry) {
   EXPECT_EQ(code([](Hello h) {}), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(GroupStateTest, ARankOfANewerIncarnationEndsAGroupThatStillWaits) {
+TEST_F(GroupStateTest, ARankOfANewerGenerationEndsAGroupThatStillWaits) {
   ASSERT_TRUE(group_state_.Enter(Hello(0), &connections_[0]).ok());
   v1::JoinHello newer = Hello(1);
   newer.set_incarnation(3);
@@ -143,7 +143,7 @@ TEST_F(GroupStateTest, ARankOfANewerIncarnationEndsAGroupThatStillWaits) {
   EXPECT_EQ(connections_[2].Failure(), "");
 }
 
-// Rank 0 of an older incarnation has to end, however early the newer ones come.
+// Rank 0 of an older generation has to end, however early the newer ones come.
 TEST_F(GroupStateTest, ARankZeroThatComesToAGroupThatIsOverIsToldSo) {
   v1::JoinHello newer = Hello(1);
   newer.set_incarnation(3);

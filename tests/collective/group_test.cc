@@ -50,14 +50,14 @@ TEST(GroupOptionsTest, AreReadFromTheRoleThatTheEnvironmentGives) {
   role.job_id = "job";
   role.security.insecure = true;
   role.restarts = 3;
-  EXPECT_EQ(GroupOptionsOf(role).incarnation, 0u);
+  EXPECT_EQ(GroupOptionsOf(role).generation, 0u);
   role.restarted_together = true;
   const GroupOptions options = GroupOptionsOf(role);
   EXPECT_EQ(options.rank, 1);
   EXPECT_THAT(options.endpoints, ElementsAre("a:1", "b:2"));
   EXPECT_EQ(options.job_id, "job");
   EXPECT_TRUE(options.security.insecure);
-  EXPECT_EQ(options.incarnation, 3u);
+  EXPECT_EQ(options.generation, 3u);
   EXPECT_TRUE(GroupOptionsOf(cluster::RoleAssignment()).endpoints.empty());
 }
 

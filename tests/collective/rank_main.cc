@@ -8,7 +8,7 @@
 //                when the third is over
 //   quit         ends after the first all-reduce, of nothing, without leaving
 // The last line is "left" or the status that ended it. NAME: join_ms,
-// operation_ms, heartbeat_timeout_ms, digest, incarnation, token_file.
+// operation_ms, heartbeat_timeout_ms, digest, generation, token_file.
 
 #include <cstdio>
 #include <cstdlib>
@@ -80,9 +80,9 @@ absl::Status Run(const std::vector<std::string>& words) {
   Set(arguments, "heartbeat_timeout_ms", &options.heartbeat_timeout);
   options.digest = arguments["digest"];
   options.security.token_file = arguments["token_file"];
-  if (!arguments["incarnation"].empty()) {
+  if (!arguments["generation"].empty()) {
     OARLOCK_CHECK(
-        absl::SimpleAtoi(arguments["incarnation"], &options.incarnation));
+        absl::SimpleAtoi(arguments["generation"], &options.generation));
   }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                            JoinGroup(options));

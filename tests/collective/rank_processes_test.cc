@@ -339,16 +339,16 @@ TEST(RankTokenTest, OnlyWhoKnowsTheJobsTokenIsLetIn) {
   EXPECT_EQ(ranks[1].Wait(), 0) << ranks[1].Output();
 }
 
-TEST(RankIncarnationTest, ANewRankEndsTheOldGroupAndWaitsForTheNewRankZero) {
+TEST(RankGenerationTest, ANewRankEndsTheOldGroupAndWaitsForTheNewRankZero) {
   Ranks ranks(2);
-  ranks.Start(0, "sums incarnation=1");
-  ranks.Start(1, "sums incarnation=2");
+  ranks.Start(0, "sums generation=1");
+  ranks.Start(1, "sums generation=2");
   EXPECT_NE(ranks[0].Wait(), 0);
   EXPECT_THAT(ranks[0].Output(),
               HasSubstr("was started again with all ranks of its node"));
-  auto old = ranks.NewProcess("sums incarnation=1",
+  auto old = ranks.NewProcess("sums generation=1",
                               FleetEnvironment(ranks.endpoints(), 1));
-  ranks.Start(0, "sums incarnation=2");
+  ranks.Start(0, "sums generation=2");
   EXPECT_EQ(ranks[0].Wait(), 0) << ranks[0].Output();
   EXPECT_EQ(ranks[1].Wait(), 0) << ranks[1].Output();
   old->Signal(SIGKILL);

@@ -158,7 +158,7 @@ TEST_F(EvaluationOfAJobTest, WhatALostWorkerHasPredictedCountsOnce) {
   EXPECT_EQ(Predicted(), 200u);
 }
 
-TEST_F(EvaluationOfAJobTest, WhatWasToldDoneStaysWhenItsWorkerDies) {
+TEST_F(EvaluationOfAJobTest, WhatWasReportedDoneStaysWhenItsWorkerDies) {
   const uint64_t a = Register(0);
   Define(2);
   const auto first = Lease(0, a);
@@ -271,7 +271,7 @@ TEST_F(TwoServerCoordinatorTest, OlderServerGenerationIsAborted) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CoordinatorJobTest, WhatTheJobTrainsIsToldAndKept) {
+TEST_F(CoordinatorJobTest, WhatTheJobTrainsIsReportedAndKept) {
   v1::JobStatusRequest ask;
   ask.set_with_description(true);
   Register(0);
@@ -289,19 +289,19 @@ TEST_F(CoordinatorJobTest, WhatTheJobTrainsIsToldAndKept) {
   // One that does not say changes nothing.
   Register(2);
   const std::string expected = request.description().SerializeAsString();
-  const auto told = [&](const Coordinator& coordinator) {
+  const auto reported = [&](const Coordinator& coordinator) {
     return coordinator.JobStatus(ask).description().SerializeAsString();
   };
-  EXPECT_EQ(told(*coordinator_), expected);
+  EXPECT_EQ(reported(*coordinator_), expected);
   EXPECT_FALSE(coordinator_->JobStatus({}).has_description());
   v1::CheckpointManifest manifest;
   coordinator_->DescribeCut(&manifest);
   Coordinator resumed(options_, clock_);
   resumed.Restore(manifest);
-  EXPECT_EQ(told(resumed), expected);
+  EXPECT_EQ(reported(resumed), expected);
   Coordinator successor(options_, clock_);
   ASSERT_TRUE(successor.Load(coordinator_->Save()).ok());
-  EXPECT_EQ(told(successor), expected);
+  EXPECT_EQ(reported(successor), expected);
 }
 
 TEST_F(CoordinatorJobTest, DescriptionBeyondItsLimitsIsRefused) {

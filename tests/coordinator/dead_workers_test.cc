@@ -31,7 +31,7 @@ class DeadWorkersTest : public ::testing::Test {
     ledger->mutable_worker()->set_worker_index(worker);
     ledger->mutable_worker()->set_worker_generation(generation);
     ledger->set_highest(100 + server);
-    dead_.Note(request);
+    dead_.RecordLedgers(request);
   }
   // The generation of the one that is claimed; 0: none.
   uint64_t Claim(uint64_t version, const std::vector<uint64_t>& generations) {

@@ -256,7 +256,7 @@ void ModelWorker::Send(ModelPush push, uint64_t cut, uint64_t lease) {
     push.generation = generation_;
     push.sequence = next_sequence_++;
   }
-  untold_[cut].insert(push.rows.begin(), push.rows.end());
+  unreported_[cut].insert(push.rows.begin(), push.rows.end());
   UnderWay& under_way = under_way_.emplace_back();
   const size_t num_messages = servers_->Messages(push).size();
   for (uint32_t message = 0; message < num_messages; ++message) {
@@ -398,8 +398,9 @@ std::optional<ModelWorker::Mark> ModelWorker::TakeMark() {
   }
   Mark mark;
   mark.cut = marked_cut_ = newest_cut_;
-  for (auto it = untold_.begin();
-       it != untold_.end() && it->first < newest_cut_; it = untold_.erase(it)) {
+  for (auto it = unreported_.begin();
+       it != unreported_.end() && it->first < newest_cut_;
+       it = unreported_.erase(it)) {
     mark.examples.merge(it->second);
   }
   return mark;

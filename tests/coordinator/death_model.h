@@ -177,7 +177,7 @@ class ModelWorker {
   uint64_t newest_cut_;
   uint64_t marked_cut_;
   // By cut.
-  std::map<uint64_t, std::set<uint64_t>> untold_;
+  std::map<uint64_t, std::set<uint64_t>> unreported_;
 };
 
 }  // namespace oarlock::coordinator

@@ -80,8 +80,8 @@ TEST(JobProgressTest, SecondsCountFromTheFirstLease) {
   JobProgress progress;
   progress.SetNumExamples("train/0", 99);
   EXPECT_TRUE(Describe(progress).empty());
-  progress.NoteStart("train/0", At(100));
-  progress.NoteStart("train/0", At(200));
+  progress.RecordStart("train/0", At(100));
+  progress.RecordStart("train/0", At(200));
   progress.Add(Report("train", 0), At(130));
   const Phases phases = Describe(progress);
   ASSERT_EQ(phases.size(), 1);
@@ -184,10 +184,10 @@ TEST(JobProgressTest, ASuccessorKnowsWhatIsOpen) {
   progress.Save(&state);
   JobProgress successor;
   successor.Load(state);
-  const Phases told = Describe(progress, /*with_histograms=*/true);
+  const Phases reported = Describe(progress, /*with_histograms=*/true);
   const Phases known = Describe(successor, /*with_histograms=*/true);
   ASSERT_EQ(known.size(), 1);
-  EXPECT_EQ(known[0].SerializeAsString(), told[0].SerializeAsString());
+  EXPECT_EQ(known[0].SerializeAsString(), reported[0].SerializeAsString());
   successor.Withdraw(WorkerIndex(3));
   EXPECT_EQ(Describe(successor)[0].progress().examples(), 2u);
   EXPECT_EQ(Describe(successor)[0].auc(), 1.0);

@@ -93,11 +93,11 @@ class FlagTest(unittest.TestCase):
 
     def test_the_cache_lies_where_the_user_keeps_caches(self):
         with tempfile.TemporaryDirectory() as home:
-            told = self.flag(HOME=home).stdout
+            line = self.flag(HOME=home).stdout
             self.assertRegex(
-                told, rf"^--disk_cache={home}/\.cache/oarlock/[0-9a-f]{{16}}\n$")
-            told = self.flag(HOME="/nowhere", XDG_CACHE_HOME=home).stdout
-            self.assertTrue(told.startswith(f"--disk_cache={home}/oarlock/"))
+                line, rf"^--disk_cache={home}/\.cache/oarlock/[0-9a-f]{{16}}\n$")
+            line = self.flag(HOME="/nowhere", XDG_CACHE_HOME=home).stdout
+            self.assertTrue(line.startswith(f"--disk_cache={home}/oarlock/"))
 
     def test_it_can_be_turned_off(self):
         done = self.flag(HOME="/nowhere", OARLOCK_CACHE="0")

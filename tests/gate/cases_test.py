@@ -66,7 +66,7 @@ class CasesTest(unittest.TestCase):
         bep = self.folder / "bep"
         bep.write_text("".join(json.dumps(e) + "\n" for e in self.events))
         results = self.folder / "results"
-        code, self.told = self.call(
+        code, self.printed = self.call(
             "tests", results, bep, "--allowed", self.folder / "allowed", *flags)
         end, text = self.call("finish", results)
         self.assertEqual(code, end)
@@ -79,12 +79,12 @@ class CasesTest(unittest.TestCase):
     def test_a_failed_case_is_one_failure(self):
         self.add_target(PASSING, FAILING, status="FAILED")
         self.assertEqual(self.run_gate(), (1, "1 passed, 1 failed, 0 skipped"))
-        self.assertIn("1 is not 2", self.told)
+        self.assertIn("1 is not 2", self.printed)
 
     def test_a_flaky_target_fails(self):
         self.add_target(PASSING, status="FLAKY", attempts=2)
         self.assertEqual(self.run_gate(), (1, "1 passed, 1 failed, 0 skipped"))
-        self.assertIn("FLAKY", self.told)
+        self.assertIn("FLAKY", self.printed)
 
     def test_a_skip_that_nobody_allowed_fails(self):
         self.add_target(SKIPPING)
@@ -104,10 +104,10 @@ class CasesTest(unittest.TestCase):
         self.add_target(PASSING.replace('"run"', '"notrun"'))
         self.assertEqual(self.run_gate(), (1, "0 passed, 1 failed, 0 skipped"))
 
-    def test_a_cached_result_counts_by_hand_and_is_told(self):
+    def test_a_cached_result_counts_by_hand_and_is_reported(self):
         self.add_target(PASSING, cachedLocally=True)
         self.assertEqual(self.run_gate(), (0, "1 passed, 0 failed, 0 skipped"))
-        self.assertIn("1 of 1 tests cached", self.told)
+        self.assertIn("1 of 1 tests cached", self.printed)
 
     def test_a_cached_result_fails_where_everything_is_to_run(self):
         for place in ({"cachedLocally": True},
@@ -134,7 +134,7 @@ class CasesTest(unittest.TestCase):
         self.add_target(PASSING)
         del self.events[1:]
         self.assertEqual(self.run_gate()[0], 1)
-        self.assertIn("was not run", self.told)
+        self.assertIn("was not run", self.printed)
 
     def test_no_target_at_all_fails(self):
         self.assertEqual(self.run_gate()[0], 1)

@@ -106,7 +106,7 @@ def write_counts(path, counts):
 
 def add(args):
     counts, now = read_counts(args.counts), digests_now()
-    told = collections.Counter()
+    reported = collections.Counter()
     with open(args.log, "a", encoding="utf-8") as log:
         for target in cases.read_events(args.bep).values():
             digest = now.get(target.label)
@@ -117,7 +117,7 @@ def add(args):
                 entry = counts[target.label] = [digest, 0, 0]
             passed = target.status == "PASSED"
             entry[1 if passed else 2] += 1
-            told[target.status] += 1
+            reported[target.status] += 1
             log.write(json.dumps(
                 {"commit": args.commit, "seed": args.seed,
                  "test": target.label, "digest": digest,
@@ -126,7 +126,7 @@ def add(args):
                  {label: entry for label, entry in counts.items()
                   if label in now})
     print("soak:", ", ".join(f"{number} {status}"
-                             for status, number in sorted(told.items())))
+                             for status, number in sorted(reported.items())))
     return 0
 
 

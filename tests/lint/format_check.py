@@ -25,12 +25,12 @@ def check(tree):
     first = {}
     with concurrent.futures.ThreadPoolExecutor(clang.PROCESSES) as pool:
         for done in pool.map(run, groups):
-            told = re.findall(r"^(.+?):(\d+):\d+: error: ", done.stderr,
+            seen = re.findall(r"^(.+?):(\d+):\d+: error: ", done.stderr,
                               re.MULTILINE)
-            if done.returncode != 0 and not told:
+            if done.returncode != 0 and not seen:
                 raise trees.LintError(
                     f"{program} failed: {done.stderr.strip()[:200]}")
-            for path, line in told:
+            for path, line in seen:
                 first[path] = min(int(line), first.get(path, int(line)))
     return [trees.Finding(
         path, line, "format",

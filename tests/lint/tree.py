@@ -24,13 +24,13 @@ class Tree:
 
     def _list(self):
         if (self.root / ".git").exists():
-            told = subprocess.run(
+            listed = subprocess.run(
                 ["git", "ls-files", "-z", "--cached", "--others",
                  "--exclude-standard"],
                 cwd=self.root, capture_output=True)
             # Git refuses a folder that is another user's.
-            if told.returncode == 0:
-                paths = set(told.stdout.decode().split("\0")) - {""}
+            if listed.returncode == 0:
+                paths = set(listed.stdout.decode().split("\0")) - {""}
                 return [path for path in paths if (self.root / path).is_file()]
         return list(self._walk(self.root))
 

@@ -360,8 +360,8 @@ TEST(PushLogCrashTest, AProcessKilledAtAnyPointLeavesWhatItAcknowledged) {
       close(ends[1]);
       uint64_t begun = next;
       uint64_t acknowledged = next;
-      for (uint64_t told; read(ends[0], &told, sizeof(told)) > 0;) {
-        (told >= 1'000'000 ? acknowledged : begun) = told % 1'000'000 + 1;
+      for (uint64_t report; read(ends[0], &report, sizeof(report)) > 0;) {
+        (report >= 1'000'000 ? acknowledged : begun) = report % 1'000'000 + 1;
       }
       close(ends[0]);
       int status = 0;

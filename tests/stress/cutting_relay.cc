@@ -113,8 +113,8 @@ void CuttingRelay::Run() {
       }
     }
     connections_.remove_if([](Connection& connection) {
-      const bool over =
-          connection.broken || (connection.told[0] && connection.told[1]);
+      const bool over = connection.broken ||
+                        (connection.notified[0] && connection.notified[1]);
       if (over) Close(&connection);
       return over;
     });
@@ -170,9 +170,9 @@ void CuttingRelay::Write(Connection* connection, int side) {
     }
     pending.erase(0, static_cast<size_t>(count));
   }
-  if (connection->ended[1 - side] && !connection->told[side]) {
+  if (connection->ended[1 - side] && !connection->notified[side]) {
     shutdown(connection->sockets[side], SHUT_WR);
-    connection->told[side] = true;
+    connection->notified[side] = true;
   }
 }
 

@@ -50,7 +50,7 @@ class CuttingRelay {
     std::string pending[2];
     // The side sends no more; the other side has been told.
     bool ended[2] = {false, false};
-    bool told[2] = {false, false};
+    bool notified[2] = {false, false};
     bool broken = false;
   };
 

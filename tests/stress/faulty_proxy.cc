@@ -119,7 +119,7 @@ class FaultyProxy::Impl : public grpc::CallbackGenericService {
   void Stop();
   // What is to happen to a call that has come, and its number.
   std::pair<FaultPlan, uint64_t> Plan(const std::string& method);
-  void NoteForwarded(uint64_t number, const std::string& method, bool twice);
+  void RecordForwarded(uint64_t number, const std::string& method, bool twice);
   // `answered` is called once, on any thread. The result, null when the proxy
   // is being stopped, may be cancelled.
   std::shared_ptr<Sent> Send(const Message& message, Answered answered);
@@ -192,7 +192,7 @@ class FaultyProxy::Impl::Call : public grpc::ServerGenericBidiReactor {
   }
 
   void Forward() {
-    proxy_->NoteForwarded(number_, message_.method, plan_.twice);
+    proxy_->RecordForwarded(number_, message_.method, plan_.twice);
     const auto answered = [this](const grpc::Status& status, Sent* sent) {
       OnResponse(status, sent);
     };
@@ -304,8 +304,8 @@ std::pair<FaultPlan, uint64_t> FaultyProxy::Impl::Plan(
   return {plan, ++counts_.calls};
 }
 
-void FaultyProxy::Impl::NoteForwarded(uint64_t number,
-                                      const std::string& method, bool twice) {
+void FaultyProxy::Impl::RecordForwarded(uint64_t number,
+                                        const std::string& method, bool twice) {
   absl::MutexLock lock(&mutex_);
   counts_.overtaken_requests += number < highest_forwarded_;
   highest_forwarded_ = std::max(highest_forwarded_, number);

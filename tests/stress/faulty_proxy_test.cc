@@ -89,9 +89,9 @@ class EchoServer : public grpc::CallbackGenericService {
     }
     void OnReadDone(bool ok) override {
       if (!ok) return Finish(grpc::Status::CANCELLED);
-      server_->Note({context_->method(), TextOf(bytes_),
-                     Header("oarlock-token"),
-                     absl::FromChrono(context_->deadline())});
+      server_->RecordRequest({context_->method(), TextOf(bytes_),
+                              Header("oarlock-token"),
+                              absl::FromChrono(context_->deadline())});
       context_->AddTrailingMetadata("tail", "t");
       if (const std::string why = Header("refuse"); !why.empty()) {
         return Finish(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, why,
@@ -112,7 +112,7 @@ class EchoServer : public grpc::CallbackGenericService {
     grpc::ByteBuffer bytes_;
   };
 
-  void Note(Request request) {
+  void RecordRequest(Request request) {
     absl::MutexLock lock(&mutex_);
     requests_.push_back(std::move(request));
   }

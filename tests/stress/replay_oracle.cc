@@ -79,7 +79,7 @@ struct Options {
 // The first failure of any thread, after which all stop.
 class Failure {
  public:
-  void Note(const absl::Status& status) {
+  void Record(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     status_.Update(status);
   }
@@ -261,7 +261,7 @@ class ReplayOracle {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < oracle_threads_.size(); ++i) {
       threads.emplace_back(
-          [&, i] { failure_.Note(work(&oracle_threads_[i], i)); });
+          [&, i] { failure_.Record(work(&oracle_threads_[i], i)); });
     }
     for (std::thread& thread : threads) thread.join();
     return failure_.status();

@@ -369,7 +369,7 @@ class CheckpointTest(harness.SystemTest):
                          result.stdout + result.stderr)
         return result
 
-    def test_a_loss_that_is_accepted_is_told(self):
+    def test_a_loss_that_is_accepted_is_reported(self):
         job = self.train(
             "job", *self.cluster(2, 1, "ckpt", "--checkpoint_interval_s", "0"),
             *ASYNC, "--epochs", "30", "--print_period", "5", "--recovery",

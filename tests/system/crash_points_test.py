@@ -181,9 +181,9 @@ class CrashPointsTest(harness.SystemTest):
     def published(self, name, directory):
         """Cuts that the job has published; one that had to wait for something
         and was opened again has used up a number."""
-        told = re.findall(r"checkpoint \S*ckpt-(\d+): .* MB in",
+        seen = re.findall(r"checkpoint \S*ckpt-(\d+): .* MB in",
                           harness.read_text(self.path(name, "serverlog.0")))
-        return {int(cut) for cut in told} | {self.cut(directory)} - {0}
+        return {int(cut) for cut in seen} | {self.cut(directory)} - {0}
 
     def die_and_resume(self, number, fault, published):
         name, directory = f"job{number}", f"ckpt{number}"

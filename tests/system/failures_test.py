@@ -99,7 +99,7 @@ class DataTest(harness.SystemTest):
             r"no example of --train_files .*empty.txt was trained: not a line "
             "was read", "--train_files", path)
 
-    def test_test_files_without_examples_are_told_once(self):
+    def test_test_files_without_examples_are_reported_once(self):
         for name, text in (("empty.txt", ""), ("bad.txt", "no\nline\n")):
             with open(self.path(name), "w", encoding="utf-8") as file:
                 file.write(text)

@@ -234,7 +234,7 @@ class MetricsTest(harness.SystemTest):
         self.job.send(harness.signal.SIGTERM)
         self.await_end(self.job, harness.FAILURE_DEADLINE_S)
 
-    def test_checkpoints_and_the_log_are_told(self):
+    def test_checkpoints_and_the_log_are_reported(self):
         begun = time.time()
         servers, _ = self.start_cluster(
             "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",

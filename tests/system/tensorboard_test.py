@@ -55,13 +55,13 @@ class TensorboardTest(harness.SystemTest):
         # The last point has all.
         self.assertAlmostEqual(training[-1].scalars["train/auc"],
                                summary["train_auc"], delta=FLOAT_ERROR)
-        told = [(event.step, event.scalars) for event in events
+        seen = [(event.step, event.scalars) for event in events
                 if "test/auc" in event.scalars]
         expected = summary["evaluations"]
-        self.assertEqual(len(told), EPOCHS, self.report())
+        self.assertEqual(len(seen), EPOCHS, self.report())
         self.assertEqual([evaluation["work"] for evaluation in expected],
                          [f"test/{epoch}" for epoch in range(EPOCHS)])
-        for (step, scalars), evaluation in zip(told, expected):
+        for (step, scalars), evaluation in zip(seen, expected):
             self.assertEqual(set(scalars), TEST_TAGS)
             self.assertEqual(step, evaluation["trained_steps"])
             for name in ("auc", "logloss"):

@@ -62,23 +62,23 @@ class CutOracle {
       EXPECT_EQ(it->second.under_way, 0) << "cut " << cut;
       steps += it->second.steps;
       dense_steps += it->second.dense_steps;
-      expected.merge(it->second.untold);
+      expected.merge(it->second.unreported);
       dense.merge(it->second.dense);
     }
     if (has_dense_table_) {
       EXPECT_EQ(dense_steps, steps) << "cut " << cut << " tears steps apart";
     }
     EXPECT_EQ(dense, expected) << "cut " << cut << " tears steps apart";
-    std::set<Example> told;
+    std::set<Example> reported;
     for (const v1::TrainedExamples& phase : trained) {
       for (const v1::WorkRange& range : phase.ranges()) {
         for (uint64_t i = range.begin(); i < range.end(); ++i) {
-          EXPECT_TRUE(told.emplace(phase.work(), range.source(), i).second);
+          EXPECT_TRUE(reported.emplace(phase.work(), range.source(), i).second);
         }
       }
     }
-    EXPECT_EQ(told, expected) << "cut " << cut;
-    num_told_ += told.size();
+    EXPECT_EQ(reported, expected) << "cut " << cut;
+    num_reported_ += reported.size();
     // One that is to come is not open yet.
     if (cut > newest_) return;
     marked_ = cut;
@@ -106,9 +106,9 @@ class CutOracle {
     absl::MutexLock lock(&mutex_);
     return seen_.size();
   }
-  size_t num_told() const {
+  size_t num_reported() const {
     absl::MutexLock lock(&mutex_);
-    return num_told_;
+    return num_reported_;
   }
 
  private:
@@ -118,7 +118,7 @@ class CutOracle {
     uint64_t steps = 0;
     // Whose dense gradients were pushed.
     uint64_t dense_steps = 0;
-    std::set<Example> untold;
+    std::set<Example> unreported;
     // Whose dense gradients came, and were not before a mark.
     std::set<Example> dense;
   };
@@ -133,7 +133,7 @@ class CutOracle {
     for (const data::ExampleRange& range : push.examples) {
       for (uint64_t i = range.begin; i < range.end; ++i) {
         EXPECT_TRUE(seen_.emplace(push.epoch, range.source, i).second);
-        tally->untold.emplace(phase_name, range.source, i);
+        tally->unreported.emplace(phase_name, range.source, i);
       }
     }
     for (const data::ExampleRange& range : push.dense_examples) {
@@ -150,7 +150,7 @@ class CutOracle {
   uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t marked_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t num_marks_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t num_told_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t num_reported_ ABSL_GUARDED_BY(mutex_) = 0;
   // By the pushes' cut.
   std::map<uint64_t, Tally> tallies_ ABSL_GUARDED_BY(mutex_);
   std::set<std::tuple<uint32_t, uint32_t, uint64_t>> seen_

@@ -231,7 +231,7 @@ TEST_F(CutsInTrainingTest, ExamplesRowsAndDenseGradientsAreOnOneSide) {
       EXPECT_GE(oracle.num_marks(),
                 std::string(mode) == "half_async" ? 2u : 5u);
       EXPECT_EQ(oracle.num_seen(), 2 * kRows);
-      EXPECT_EQ(oracle.num_told(), 2 * kRows);
+      EXPECT_EQ(oracle.num_reported(), 2 * kRows);
     }
   }
 }
@@ -251,7 +251,7 @@ TEST_F(CutsInTrainingTest, GeoExchangesAreOnOneSide) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_GE(oracle.num_marks(), 5u);
   EXPECT_EQ(oracle.num_seen(), 2 * kRows);
-  EXPECT_EQ(oracle.num_told(), 2 * kRows);
+  EXPECT_EQ(oracle.num_reported(), 2 * kRows);
 }
 
 TEST_F(CutsInTrainingTest, SyncEpochThatGoesOnIsTheSameEpoch) {

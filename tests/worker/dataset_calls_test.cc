@@ -151,7 +151,7 @@ TEST_F(DatasetCallsTest, APreloadGoesOnUntilItIsWaitedFor) {
   EXPECT_TRUE(data->WaitPreload().ok());
 }
 
-TEST_F(DatasetCallsTest, APreloadThatFailsIsToldAndThenTriedAnew) {
+TEST_F(DatasetCallsTest, APreloadThatFailsIsReportedAndThenTriedAnew) {
   WorkersData data(Config(), 0, 1);
   const std::string hidden = folder_.Path("hidden");
   std::filesystem::rename(folder_.Path("part-1"), hidden);

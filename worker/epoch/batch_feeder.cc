@@ -112,8 +112,8 @@ absl::Status BatchFeeder::WaitForPull(StepBuffer* step) {
   // Staleness is told of the first input.
   SparseInputBuffer& first = step->inputs[0];
   if (first.cache_rows > 0) {
-    pulled_versions_.Note(first.plan.step, first.plan.oldest_step,
-                          &first.pulled_versions);
+    pulled_versions_.Record(first.plan.step, first.plan.oldest_step,
+                            &first.pulled_versions);
   }
   return absl::OkStatus();
 }

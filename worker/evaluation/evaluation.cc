@@ -122,13 +122,13 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config,
   const std::vector<v1::Evaluation> earlier(status.evaluations().begin(),
                                             status.evaluations().end());
   // Before the job was resumed; nothing was trained since, so it stands.
-  bool told =
+  bool is_known =
       evaluation.trained_examples() == 0 &&
       std::any_of(earlier.begin(), earlier.end(), [&](const v1::Evaluation& e) {
         return e.work() == evaluation.work();
       });
   EarlyStopVerdict verdict;
-  if (!told) {
+  if (!is_known) {
     evaluation.set_unix_seconds(
         absl::ToDoubleSeconds(wall_clock.Now() - absl::UnixEpoch()));
     std::vector<v1::Evaluation> evaluations = earlier;
@@ -138,10 +138,10 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config,
                         !absl::StartsWith(evaluation.work(), "predict/"));
     const absl::Status reported = job->ReportEvaluation(evaluation);
     // By a worker 0 that has died since, whose successor comes by here again.
-    told = absl::IsAlreadyExists(reported);
-    if (!told) OARLOCK_RETURN_IF_ERROR(reported);
+    is_known = absl::IsAlreadyExists(reported);
+    if (!is_known) OARLOCK_RETURN_IF_ERROR(reported);
   }
-  if (told) {
+  if (is_known) {
     verdict = JudgeEvaluations(options, earlier);
     if (LacksItsCheckpoint(verdict, evaluation) && job->takes_cuts()) {
       OARLOCK_RETURN_IF_ERROR(KeepBest(job, *verdict.best));

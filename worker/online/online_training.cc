@@ -194,10 +194,10 @@ absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
     v1::TrainingFile file;
     file.set_epoch(epoch);
     file.set_file(name);
-    const absl::Status noted = job_->NoteFile(file);
+    const absl::Status recorded = job_->NoteFile(file);
     // Stopped meanwhile: the next question says so.
-    if (absl::IsFailedPrecondition(noted)) return absl::OkStatus();
-    OARLOCK_RETURN_IF_ERROR(noted);
+    if (absl::IsFailedPrecondition(recorded)) return absl::OkStatus();
+    OARLOCK_RETURN_IF_ERROR(recorded);
     begun_.insert(name);
     return absl::OkStatus();
   }
@@ -295,12 +295,12 @@ absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
 
 absl::Status OnlineTraining::Finish(v1::TrainingFile file) {
   file.set_trained(true);
-  const absl::Status noted = job_->NoteFile(file);
-  if (absl::IsFailedPrecondition(noted)) {
-    spdlog::info("{}", std::string(noted.message()));
+  const absl::Status recorded = job_->NoteFile(file);
+  if (absl::IsFailedPrecondition(recorded)) {
+    spdlog::info("{}", std::string(recorded.message()));
     return absl::OkStatus();
   }
-  OARLOCK_RETURN_IF_ERROR(noted);
+  OARLOCK_RETURN_IF_ERROR(recorded);
   spdlog::info("file {} of epoch {} is trained", file.file(), file.epoch());
   if (!job_->takes_cuts()) return absl::OkStatus();
   const absl::Status made = job_->Checkpoint();

@@ -71,8 +71,8 @@ uint32_t RowCache::TakeEntry() {
   return nn::CachedRows::kNone;
 }
 
-void PulledVersions::Note(uint64_t step, uint64_t oldest_step,
-                          client::TableVersions* versions) {
+void PulledVersions::Record(uint64_t step, uint64_t oldest_step,
+                            client::TableVersions* versions) {
   while (!pulls_.empty() && pulls_.front().first + max_steps_ < step) {
     pulls_.pop_front();
   }

@@ -76,11 +76,11 @@ class RowCache {
 class PulledVersions {
  public:
   explicit PulledVersions(uint64_t max_steps) : max_steps_(max_steps) {}
-  // Notes the versions that the pull of batch `step` was told, and makes of
+  // Records the versions that the pull of batch `step` was told, and makes of
   // them the oldest that a row pulled since batch `oldest_step` may have. Steps
   // ascend.
-  void Note(uint64_t step, uint64_t oldest_step,
-            client::TableVersions* versions);
+  void Record(uint64_t step, uint64_t oldest_step,
+              client::TableVersions* versions);
 
  private:
   const uint64_t max_steps_;

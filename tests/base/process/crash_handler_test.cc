@@ -54,7 +54,7 @@ TEST(CrashHandlerDeathTest, ASanitizerTellsOfItsCrashesItself) {
 
 #else
 
-TEST(CrashHandlerDeathTest, ABadWriteIsToldWithItsPlace) {
+TEST(CrashHandlerDeathTest, ABadWriteIsReportedWithItsPlace) {
   EXPECT_EXIT(
       {
         InstallCrashHandler();
@@ -68,7 +68,7 @@ TEST(CrashHandlerDeathTest, ABadWriteIsToldWithItsPlace) {
             HasSubstr("  main  ")));
 }
 
-TEST(CrashHandlerDeathTest, EachSignalIsToldAndEndsTheProcess) {
+TEST(CrashHandlerDeathTest, EachSignalIsReportedAndEndsTheProcess) {
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) {
     EXPECT_EXIT(
         {
@@ -83,7 +83,7 @@ TEST(CrashHandlerDeathTest, EachSignalIsToldAndEndsTheProcess) {
   }
 }
 
-TEST(CrashHandlerDeathTest, AnAbortIsToldThroughTheLibraryThatRaisedIt) {
+TEST(CrashHandlerDeathTest, AnAbortIsReportedThroughTheLibraryThatRaisedIt) {
   EXPECT_EXIT(
       {
         InstallCrashHandler();
@@ -102,7 +102,7 @@ TEST(CrashHandlerDeathTest, AnotherThreadIsTold) {
       KilledBySignal(SIGSEGV), HasSubstr("  oarlock::WriteWhereNothingIs()  "));
 }
 
-TEST(CrashHandlerDeathTest, AStackThatOverflowsIsTold) {
+TEST(CrashHandlerDeathTest, AStackThatOverflowsIsReported) {
   EXPECT_EXIT(
       {
         InstallCrashHandler();

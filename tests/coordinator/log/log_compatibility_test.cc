@@ -42,13 +42,13 @@ class LogCompatibilityTest : public ::testing::Test {
   static absl::Status Hear(uint32_t server, RunFile* run_file) {
     v1::CoordinatorCall call;
     call.mutable_server_heartbeat()->set_server_index(server);
-    return run_file->Note(call);
+    return run_file->RecordCall(call);
   }
   static absl::Status DefineWithoutRanges(const std::string& phase_name,
                                           RunFile* run_file) {
     v1::CoordinatorCall call;
     call.mutable_define_work()->set_work(phase_name);
-    return run_file->Note(call);
+    return run_file->RecordCall(call);
   }
   // A run whose logs suffice.
   std::unique_ptr<RunFile> BeginWhole() {

@@ -104,7 +104,7 @@ TEST(RangeQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
   }
 }
 
-TEST(RangeQueueTest, AnOrderThatWasNotToldIsNotCompared) {
+TEST(RangeQueueTest, AnOrderThatWasNotReportedIsNotCompared) {
   RangeQueue queue;
   queue.SetOrder("train/0", "");
   v1::DefineWorkRequest request = Definition("train/0", 3);

@@ -32,7 +32,8 @@ v1::TrainingFile FileOf(uint32_t epoch, const std::string& name,
   return file;
 }
 
-TEST(TrainingStateTest, AnEvaluationThatIsToldAgainTakesThePlaceOfTheFirst) {
+TEST(TrainingStateTest,
+     AnEvaluationThatIsReportedAgainTakesThePlaceOfTheFirst) {
   TrainingState training;
   training.Report(EvaluationOf("test/0", .5));
   training.Report(EvaluationOf("test/1", .6));
@@ -141,7 +142,7 @@ TEST(TrainingStateTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
 TEST(TrainingStateTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
   TrainingState training;
   training.NoteFile(FileOf(0, "a", true));
-  // Nobody has noted its end yet.
+  // Nobody has recorded its end yet.
   training.NoteFile(FileOf(1, "b"));
   v1::CheckpointManifest manifest;
   training.DescribeCut(/*trained_epochs=*/2, &manifest);
@@ -172,8 +173,8 @@ class TrainingOfAJobTest : public CoordinatorTest {
  protected:
   TrainingOfAJobTest() : CoordinatorTest(/*num_workers=*/2) {}
 
-  absl::Status Note(uint32_t worker, uint64_t generation,
-                    const v1::TrainingFile& file) {
+  absl::Status RecordFile(uint32_t worker, uint64_t generation,
+                          const v1::TrainingFile& file) {
     v1::NoteFileRequest request;
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
@@ -212,14 +213,14 @@ TEST_F(TrainingOfAJobTest, AStoppedEpochIsOverWhenNobodyHasItsRanges) {
 
 TEST_F(TrainingOfAJobTest, AFileOfAnEpochThatWasStoppedIsNotTrained) {
   const uint64_t worker = Register(0);
-  ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
+  ASSERT_TRUE(RecordFile(0, worker, FileOf(0, "a")).ok());
   Define(2);
   const auto lease = Lease(0, worker);
-  EXPECT_EQ(Note(0, worker, FileOf(0, "a", true)).code(),
+  EXPECT_EQ(RecordFile(0, worker, FileOf(0, "a", true)).code(),
             absl::StatusCode::kFailedPrecondition);
   Stop("enough");
   EXPECT_TRUE(Lease(0, worker, {lease->leases(0)})->exhausted());
-  EXPECT_EQ(Note(0, worker, FileOf(0, "a", true)).code(),
+  EXPECT_EQ(RecordFile(0, worker, FileOf(0, "a", true)).code(),
             absl::StatusCode::kFailedPrecondition);
   const v1::ListFilesResponse files = coordinator_->ListFiles({});
   ASSERT_EQ(files.files_size(), 1);
@@ -229,12 +230,12 @@ TEST_F(TrainingOfAJobTest, AFileOfAnEpochThatWasStoppedIsNotTrained) {
 
 TEST_F(TrainingOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
   const uint64_t worker = Register(0);
-  ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
+  ASSERT_TRUE(RecordFile(0, worker, FileOf(0, "a")).ok());
   Define(1);
   const auto lease = Lease(0, worker);
   ASSERT_TRUE(coordinator_->OpenCut().ok());
   EXPECT_TRUE(Lease(0, worker, {lease->leases(0)})->exhausted());
-  ASSERT_TRUE(Note(0, worker, FileOf(0, "a", true)).ok());
+  ASSERT_TRUE(RecordFile(0, worker, FileOf(0, "a", true)).ok());
   v1::CheckpointManifest manifest;
   coordinator_->DescribeCut(&manifest);
   ASSERT_EQ(manifest.files_size(), 1);
@@ -248,7 +249,7 @@ TEST_F(TrainingOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
 
 TEST_F(TrainingOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
   const uint64_t worker = Register(0);
-  ASSERT_TRUE(Note(0, worker, FileOf(0, "a")).ok());
+  ASSERT_TRUE(RecordFile(0, worker, FileOf(0, "a")).ok());
   v1::DefineWorkRequest define;
   define.set_work("train/0");
   define.set_num_examples(100);
@@ -269,14 +270,15 @@ TEST_F(TrainingOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
 
   coordinator_.emplace(options_, clock_);
   coordinator_->Restore(manifest);
-  const absl::Status next = Note(0, Register(0), FileOf(1, "b"));
+  const absl::Status next = RecordFile(0, Register(0), FileOf(1, "b"));
   EXPECT_TRUE(next.ok()) << next;
 }
 
 TEST_F(TrainingOfAJobTest, AFencedWorkerSaysNothing) {
   const uint64_t worker = Register(0);
   Register(0);
-  EXPECT_EQ(Note(0, worker, FileOf(0, "a")).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(RecordFile(0, worker, FileOf(0, "a")).code(),
+            absl::StatusCode::kAborted);
   v1::ReportEvaluationRequest request;
   request.set_worker_generation(worker);
   *request.mutable_evaluation() = EvaluationOf("test/0", .5);

@@ -162,7 +162,7 @@ TEST_F(InferenceTest, LinesWithoutLabelsHaveTheSameScoresAndNoAuc) {
   EXPECT_TRUE(std::isnan(without->logloss));
 }
 
-TEST_F(InferenceTest, LabelThatIsThereOrNotAgainstTheFlagIsTold) {
+TEST_F(InferenceTest, LabelThatIsThereOrNotAgainstTheFlagIsReported) {
   using Format = data::DataOptions::Format;
   options_.data.bad_lines_max = 0;
   options_.data.multi_slot_dense_dim = 1;

@@ -215,8 +215,8 @@ TEST_F(ReplayingDeviceTest, WithoutGraphsCallsAreMadeOneByOne) {
 TEST_F(ReplayingDeviceTest, RandomStepsAreDoneAsTold) {
   std::cout << "seed " << kSeed << "\n";
   RandomSequence random(kSeed);
-  Trace told;
-  TracingDevice plain(&told, false);
+  Trace requested;
+  TracingDevice plain(&requested, false);
   std::vector<std::vector<int>> steps;
   for (int i = 0; i < 100; ++i) {
     std::vector<int> step(1 + random.Below(12));
@@ -243,14 +243,14 @@ TEST_F(ReplayingDeviceTest, RandomStepsAreDoneAsTold) {
   }
   device_->Finish();
   plain.Finish();
-  EXPECT_EQ(trace_.done, told.done);
+  EXPECT_EQ(trace_.done, requested.done);
   EXPECT_GT(trace_.graphs, 1000);
 }
 
 // More kernels in a row than are recorded.
 TEST_F(ReplayingDeviceTest, ALongStepIsDoneInParts) {
-  Trace told;
-  TracingDevice plain(&told, false);
+  Trace requested;
+  TracingDevice plain(&requested, false);
   const std::vector<int> step(10000, 3);
   for (int i = 0; i < 5; ++i) {
     MakeCalls(*device_, step);
@@ -258,7 +258,7 @@ TEST_F(ReplayingDeviceTest, ALongStepIsDoneInParts) {
   }
   device_->Finish();
   plain.Finish();
-  EXPECT_EQ(trace_.done, told.done);
+  EXPECT_EQ(trace_.done, requested.done);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ class GeoAggregatorTest : public ::testing::Test {
       clock_};
 };
 
-TEST_F(GeoAggregatorTest, PushIsSubtractedAsItIsAndToldToTheOthers) {
+TEST_F(GeoAggregatorTest, PushIsSubtractedAsItIsAndReportedToTheOthers) {
   Push(PushHeader(0, 1, 1, 1), 11, -2.5f);
   Push(PushHeader(1, 1, 1, 1), 12, 1);
   // Once more: applied once, told again.

@@ -376,7 +376,7 @@ class StubbornTable : public sparse_table::SparseTable {
   sparse_table::SparseTable* const table_;
 };
 
-TEST_F(SyncAggregatorTest, TableFailureIsToldToAllContributors) {
+TEST_F(SyncAggregatorTest, TableFailureIsReportedToAllContributors) {
   StubbornTable table(table_.get());
   table.result = absl::ResourceExhaustedError("full");
   table.go.Notify();

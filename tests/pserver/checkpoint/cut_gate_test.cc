@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Passes a push and notes its number when it is applied.
+// Passes a push and records its number when it is applied.
 void Pass(CutGate* gate, uint64_t cut, int number, std::vector<int>* applied) {
   gate->Pass(cut, [number, applied](const absl::Status& status) {
     applied->push_back(status.ok() ? number : -number);

@@ -63,7 +63,7 @@ class LedgerReporterTest : public ::testing::Test {
   LedgerReporter reporter_;
 };
 
-TEST_F(LedgerReporterTest, AWantedLedgerIsToldOnceItIsComplete) {
+TEST_F(LedgerReporterTest, AWantedLedgerIsReportedOnceItIsComplete) {
   EXPECT_FALSE(reporter_.due());
   EXPECT_EQ(Request().ledgers_size(), 0);
   PushLedger::Message first = Begin(1);

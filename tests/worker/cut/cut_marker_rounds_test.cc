@@ -29,7 +29,7 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
     RandomSequence random(seed);
     // Rounds that marks have told; one example each.
     absl::Mutex mutex;
-    std::vector<std::pair<uint64_t, uint64_t>> told;
+    std::vector<std::pair<uint64_t, uint64_t>> in_marks;
     uint64_t marked = 0;
     const FakeClock clock;
     CutOracle oracle(0);
@@ -40,7 +40,7 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
           marked = cut;
           for (const v1::TrainedExamples& phase : trained) {
             for (const v1::WorkRange& range : phase.ranges()) {
-              told.emplace_back(range.begin(), range.end());
+              in_marks.emplace_back(range.begin(), range.end());
             }
           }
           return absl::OkStatus();
@@ -58,21 +58,22 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
                                 std::move(done));
                   }).ok());
     };
-    const auto expect_told = [&](uint64_t cut, uint64_t begin, uint64_t end) {
+    const auto expect_in_marks = [&](uint64_t cut, uint64_t begin,
+                                     uint64_t end) {
       ASSERT_TRUE(Eventually([&] {
         absl::MutexLock lock(&mutex);
         return marked == cut;
       }));
       absl::MutexLock lock(&mutex);
       if (begin == end) {
-        EXPECT_TRUE(told.empty());
+        EXPECT_TRUE(in_marks.empty());
       } else {
-        ASSERT_EQ(told.size(), 1u);
-        EXPECT_EQ(told[0], std::pair(begin, end));
+        ASSERT_EQ(in_marks.size(), 1u);
+        EXPECT_EQ(in_marks[0], std::pair(begin, end));
       }
-      told.clear();
+      in_marks.clear();
     };
-    uint64_t told_through = 0;
+    uint64_t marked_through = 0;
     for (uint64_t cut = 1; cut <= 6; ++cut) {
       const uint64_t last = round + random.Below(4);
       job.Heartbeat(cut, 0);  // not known yet
@@ -88,19 +89,19 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
         // There is no such round: the next heartbeat knows.
         push_round();
         job.Heartbeat(cut, 1);
-        expect_told(cut, 1, 2);
-        told_through = 1;
+        expect_in_marks(cut, 1, 2);
+        marked_through = 1;
         continue;
       }
-      expect_told(cut, told_through + 1, last + 1);
-      told_through = last;
+      expect_in_marks(cut, marked_through + 1, last + 1);
+      marked_through = last;
       for (uint64_t more = random.Below(3); more > 0; --more) push_round();
     }
     push_round();
     // Others go on; this worker has no part in it.
     marker.LeftRounds();
     job.Heartbeat(7, round + 3);
-    expect_told(7, told_through + 1, round + 1);
+    expect_in_marks(7, marked_through + 1, round + 1);
   }
 }
 
@@ -108,11 +109,11 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
 // of no cut so far.
 TEST(CutMarkerRoundsTest,
      TheRestLiesBehindACutThatWasOpenedSinceTheLastHeartbeat) {
-  using Told = std::pair<uint64_t, std::pair<uint64_t, uint64_t>>;
+  using InMark = std::pair<uint64_t, std::pair<uint64_t, uint64_t>>;
   const struct {
     std::deque<std::pair<uint64_t, uint64_t>> said;
     // Cut, first round, end of the rounds.
-    std::vector<Told> told;
+    std::vector<InMark> in_marks;
   } kCases[] = {
       // No cut is open.
       {{{0, 0}}, {{1, {1, 6}}}},
@@ -128,7 +129,7 @@ TEST(CutMarkerRoundsTest,
   for (const auto& [said, expected] : kCases) {
     SCOPED_TRACE(absl::StrCat(said.front().first, " ", said.back().second));
     absl::Mutex mutex;
-    std::vector<Told> told;
+    std::vector<InMark> in_marks;
     FakeClock clock;
     CutOracle oracle(0);
     Servers servers(&oracle, 1);
@@ -137,7 +138,7 @@ TEST(CutMarkerRoundsTest,
           absl::MutexLock lock(&mutex);
           for (const v1::TrainedExamples& phase : trained) {
             for (const v1::WorkRange& range : phase.ranges()) {
-              told.push_back({cut, {range.begin(), range.end()}});
+              in_marks.push_back({cut, {range.begin(), range.end()}});
             }
           }
           return absl::OkStatus();
@@ -167,7 +168,7 @@ TEST(CutMarkerRoundsTest,
     }));
     worker.join();
     absl::MutexLock lock(&mutex);
-    EXPECT_EQ(told, expected);
+    EXPECT_EQ(in_marks, expected);
   }
 }
 

@@ -54,7 +54,7 @@ class CutMarkerTest : public ::testing::Test {
 
 // Copies, permits, intervals and compute threads of all kinds; fewer permits
 // than copies are what advanced copies can use up.
-TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
+TEST_F(CutMarkerTest, EveryExampleIsReportedOnceAndOnItsSideOfTheCut) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RandomSequence random(seed);
@@ -69,7 +69,7 @@ TEST_F(CutMarkerTest, EveryExampleIsToldOnceAndOnItsSideOfTheCut) {
       run.End();
     }
     CutNow();
-    EXPECT_EQ(oracle_->num_told(), oracle_->num_seen());
+    EXPECT_EQ(oracle_->num_reported(), oracle_->num_seen());
     marker_ = nullptr;
     servers_ = nullptr;
   }
@@ -95,7 +95,7 @@ TEST_F(CutMarkerTest, MarksWaitForPushCompletionsAndTellNothingOfThem) {
     completions.join();
     epoch.End();
     CutNow();
-    EXPECT_EQ(oracle_->num_told(), oracle_->num_seen());
+    EXPECT_EQ(oracle_->num_reported(), oracle_->num_seen());
     EXPECT_EQ(oracle_->num_seen(), 450u);
     marker_ = nullptr;
     servers_ = nullptr;
@@ -105,12 +105,12 @@ TEST_F(CutMarkerTest, MarksWaitForPushCompletionsAndTellNothingOfThem) {
 TEST_F(CutMarkerTest, MarksAtOnceWithoutAnEpoch) {
   Start(0);
   CutNow();
-  EXPECT_EQ(oracle_->num_told(), 0u);
+  EXPECT_EQ(oracle_->num_reported(), 0u);
   Epoch epoch(marker_.get(), 2, 2, 3);
   epoch.Run(2, 5);
   epoch.End();
   CutNow();
-  EXPECT_EQ(oracle_->num_told(), 10u);
+  EXPECT_EQ(oracle_->num_reported(), 10u);
 }
 
 TEST_F(CutMarkerTest, CopiesOfALaterEpochBeginWithTheCut) {
@@ -123,21 +123,21 @@ TEST_F(CutMarkerTest, CopiesOfALaterEpochBeginWithTheCut) {
   epoch.End();
 }
 
-TEST_F(CutMarkerTest, WhatWasTrainedAfterTheLastMarkIsToldForTheNextCut) {
+TEST_F(CutMarkerTest, WhatWasTrainedAfterTheLastMarkIsReportedForTheNextCut) {
   Start(0);
   Epoch epoch(marker_.get(), 2, 2, 3);
   epoch.Run(2, 7);
   CutNow();
   epoch.Run(2, 4);
   epoch.End();
-  EXPECT_EQ(oracle_->num_told(), 14u);
+  EXPECT_EQ(oracle_->num_reported(), 14u);
   ASSERT_TRUE(marker_->ReportRest().ok());
-  EXPECT_EQ(oracle_->num_told(), 22u);
+  EXPECT_EQ(oracle_->num_reported(), 22u);
   CutNow();
-  EXPECT_EQ(oracle_->num_told(), 22u);
+  EXPECT_EQ(oracle_->num_reported(), 22u);
 }
 
-TEST_F(CutMarkerTest, ExamplesOfAMarkThatFailedAreToldWithTheNext) {
+TEST_F(CutMarkerTest, ExamplesOfAMarkThatFailedAreReportedWithTheNext) {
   Start(0);
   Epoch epoch(marker_.get(), 1, 2, 2);
   epoch.Run(1, 5);
@@ -146,11 +146,11 @@ TEST_F(CutMarkerTest, ExamplesOfAMarkThatFailedAreToldWithTheNext) {
   servers_->Tell();
   ASSERT_TRUE(Eventually([&] { return !refuse_mark_; }));
   CutNow();
-  EXPECT_EQ(oracle_->num_told(), 5u);
+  EXPECT_EQ(oracle_->num_reported(), 5u);
   epoch.End();
 }
 
-TEST_F(CutMarkerTest, NothingIsToldAfterAPushThatFailed) {
+TEST_F(CutMarkerTest, NothingIsReportedAfterAPushThatFailed) {
   Start(0);
   Epoch epoch(marker_.get(), 1, 2, 2);
   epoch.Run(1, 3);
@@ -158,16 +158,16 @@ TEST_F(CutMarkerTest, NothingIsToldAfterAPushThatFailed) {
   epoch.Run(1, 1);
   epoch.End(/*failed=*/true);
   EXPECT_TRUE(marker_->ReportRest().ok());
-  EXPECT_EQ(oracle_->num_told(), 0u);
+  EXPECT_EQ(oracle_->num_reported(), 0u);
 }
 
-TEST_F(CutMarkerTest, NothingIsToldWhenDenseGradientsWereDropped) {
+TEST_F(CutMarkerTest, NothingIsReportedWhenDenseGradientsWereDropped) {
   Start(0);
   Epoch epoch(marker_.get(), 1, 2, /*interval=*/5);
   epoch.Run(1, 3);
   epoch.End(/*failed=*/true);
   EXPECT_TRUE(marker_->ReportRest().ok());
-  EXPECT_EQ(oracle_->num_told(), 0u);
+  EXPECT_EQ(oracle_->num_reported(), 0u);
 }
 
 }  // namespace

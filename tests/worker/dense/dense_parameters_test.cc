@@ -93,7 +93,7 @@ TEST(DenseParametersTest, SpareReplicaBecomesTheNewestWhenInstalled) {
   EXPECT_NE(dense.Spare(), spare);
 }
 
-TEST(DenseParametersTest, FailureIsToldAndKeepsTheLastReplica) {
+TEST(DenseParametersTest, FailureIsReportedAndKeepsTheLastReplica) {
   CountingClient client;
   DenseParameters dense(&client, kTable);
   client.SetValue(1);

@@ -185,20 +185,20 @@ class ListOfEvaluations : public FakeJobClient {
  public:
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override {
     v1::JobStatusResponse status;
-    status.mutable_evaluations()->Add(told.begin(), told.end());
+    status.mutable_evaluations()->Add(reported.begin(), reported.end());
     return status;
   }
   absl::Status ReportEvaluation(const v1::Evaluation& evaluation) override {
-    if (is_of_this_run && !told.empty() &&
-        told.back().work() == evaluation.work() &&
-        told.back().unix_seconds() != evaluation.unix_seconds()) {
+    if (is_of_this_run && !reported.empty() &&
+        reported.back().work() == evaluation.work() &&
+        reported.back().unix_seconds() != evaluation.unix_seconds()) {
       return absl::AlreadyExistsError("told before");
     }
-    if (is_of_this_run && !told.empty() &&
-        told.back().work() == evaluation.work()) {
-      told.back() = evaluation;
+    if (is_of_this_run && !reported.empty() &&
+        reported.back().work() == evaluation.work()) {
+      reported.back() = evaluation;
     } else {
-      told.push_back(evaluation);
+      reported.push_back(evaluation);
       is_of_this_run = true;
     }
     return absl::OkStatus();
@@ -210,7 +210,7 @@ class ListOfEvaluations : public FakeJobClient {
     return std::string("ckpt-9");
   }
 
-  std::vector<v1::Evaluation> told;
+  std::vector<v1::Evaluation> reported;
   bool is_of_this_run = false;
   int num_kept = 0;
 };
@@ -224,44 +224,46 @@ v1::Evaluation EvaluationAfter(uint64_t trained_examples, double auc) {
   return evaluation;
 }
 
-TEST(ConcludeEvaluationTest, AnEpochThatWasCutShortIsToldAgainAfterAResume) {
+TEST(ConcludeEvaluationTest,
+     AnEpochThatWasCutShortIsReportedAgainAfterAResume) {
   v1::JobConfig config;
   config.set_early_stop_metric("auc");
   config.set_early_stop_patience(3);
   const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
-  job.told = {EvaluationAfter(3000, .6)};
+  job.reported = {EvaluationAfter(3000, .6)};
   // Counted from the resume.
   ASSERT_TRUE(
       ConcludeEvaluation(config, &job, EvaluationAfter(500, .7), clock).ok());
-  ASSERT_EQ(job.told.size(), 2u);
-  EXPECT_EQ(job.told[0].auc(), .6);
-  EXPECT_EQ(job.told[1].auc(), .7);
-  EXPECT_TRUE(job.told[1].best());
-  EXPECT_EQ(job.told[1].unix_seconds(), 1000);
+  ASSERT_EQ(job.reported.size(), 2u);
+  EXPECT_EQ(job.reported[0].auc(), .6);
+  EXPECT_EQ(job.reported[1].auc(), .7);
+  EXPECT_TRUE(job.reported[1].best());
+  EXPECT_EQ(job.reported[1].unix_seconds(), 1000);
 }
 
 TEST(ConcludeEvaluationTest, OneOfARunBeforeStandsIfNothingWasTrainedSince) {
   const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
-  job.told = {EvaluationAfter(3000, .6)};
+  job.reported = {EvaluationAfter(3000, .6)};
   ASSERT_TRUE(
       ConcludeEvaluation(v1::JobConfig(), &job, EvaluationAfter(0, .6), clock)
           .ok());
-  EXPECT_EQ(job.told.size(), 1u);
+  EXPECT_EQ(job.reported.size(), 1u);
 }
 
-TEST(ConcludeEvaluationTest, WhatWorker0sPredecessorHasToldIsNotToldAgain) {
+TEST(ConcludeEvaluationTest,
+     WhatWorker0sPredecessorHasReportedIsNotReportedAgain) {
   const FakeClock clock(absl::FromUnixSeconds(1000));
   ListOfEvaluations job;
-  job.told = {EvaluationAfter(3000, .6)};
-  job.told[0].set_unix_seconds(17);
+  job.reported = {EvaluationAfter(3000, .6)};
+  job.reported[0].set_unix_seconds(17);
   job.is_of_this_run = true;
   ASSERT_TRUE(ConcludeEvaluation(v1::JobConfig(), &job,
                                  EvaluationAfter(4000, .7), clock)
                   .ok());
-  ASSERT_EQ(job.told.size(), 1u);
-  EXPECT_EQ(job.told[0].auc(), .6);
+  ASSERT_EQ(job.reported.size(), 1u);
+  EXPECT_EQ(job.reported[0].auc(), .6);
 }
 
 v1::JobConfig StopsEarly() {
@@ -273,9 +275,9 @@ v1::JobConfig StopsEarly() {
 
 // Told as the best after 3,000 examples, and not kept.
 void TellABest(ListOfEvaluations* job) {
-  job->told = {EvaluationAfter(3000, .6)};
-  job->told[0].set_unix_seconds(17);
-  job->told[0].set_best(true);
+  job->reported = {EvaluationAfter(3000, .6)};
+  job->reported[0].set_unix_seconds(17);
+  job->reported[0].set_best(true);
   job->is_of_this_run = true;
 }
 
@@ -287,9 +289,9 @@ TEST(ConcludeEvaluationTest, ABestOneWhoseTellerDiedKeepsItsCheckpoint) {
   ASSERT_TRUE(
       ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6), clock).ok());
   EXPECT_EQ(job.num_kept, 1);
-  ASSERT_EQ(job.told.size(), 1u);
-  EXPECT_EQ(job.told[0].checkpoint(), "ckpt-9");
-  EXPECT_EQ(job.told[0].unix_seconds(), 17);
+  ASSERT_EQ(job.reported.size(), 1u);
+  EXPECT_EQ(job.reported[0].checkpoint(), "ckpt-9");
+  EXPECT_EQ(job.reported[0].unix_seconds(), 17);
   // Once.
   ASSERT_TRUE(
       ConcludeEvaluation(config, &job, EvaluationAfter(3000, .6), clock).ok());

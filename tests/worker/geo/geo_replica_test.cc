@@ -182,7 +182,7 @@ TEST_F(GeoReplicaTest, RowsThatWereMarkedArePulledAgain) {
             std::vector<float>(2 * kCountingRowDim, 1));
 }
 
-TEST_F(GeoReplicaTest, FailuresOfTheServersAreTold) {
+TEST_F(GeoReplicaTest, FailuresOfTheServersAreReported) {
   Start(/*num_servers=*/1, /*num_workers=*/1);
   client::ChangeMarks marks;
   const auto changes =

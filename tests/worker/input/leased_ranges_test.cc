@@ -114,7 +114,7 @@ TEST(LeasedRangesTest, LeaseIsDoneOnlyWhenReported) {
   EXPECT_EQ(job.lease_calls.back().max_items, 0u);
 }
 
-TEST(LeasedRangesTest, ProgressIsReportedBeforeItsLeasesAreToldDone) {
+TEST(LeasedRangesTest, ProgressIsReportedBeforeItsLeasesAreReportedDone) {
   const SkippingClock clock;
   FakeJobClient job;
   LeasedRanges ranges(&job, "test/0", nullptr, clock);
@@ -135,7 +135,8 @@ TEST(LeasedRangesTest, LeaseIsReportedOnce) {
   EXPECT_EQ(job.lease_calls.size(), calls);
 }
 
-TEST(LeasedRangesTest, PushCompletionsAreWorkedOffAndToldBeforeTheNextItem) {
+TEST(LeasedRangesTest,
+     PushCompletionsAreWorkedOffAndReportedBeforeTheNextItem) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};
@@ -164,7 +165,7 @@ TEST(LeasedRangesTest, PushCompletionsAreWorkedOffAndToldBeforeTheNextItem) {
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{1}));
 }
 
-TEST(LeasedRangesTest, LastPushCompletionIsToldThoughNothingElseIsLeft) {
+TEST(LeasedRangesTest, LastPushCompletionIsReportedThoughNothingElseIsLeft) {
   const SkippingClock clock;
   FakeJobClient job;
   job.push_completions = {CompletionOf(8)};
@@ -177,7 +178,7 @@ TEST(LeasedRangesTest, LastPushCompletionIsToldThoughNothingElseIsLeft) {
   EXPECT_EQ(job.lease_calls.back().done, (std::vector<uint64_t>{8}));
 }
 
-TEST(LeasedRangesTest, PushCompletionThatFailsEndsThePhaseAndIsNotTold) {
+TEST(LeasedRangesTest, PushCompletionThatFailsEndsThePhaseAndIsNotReported) {
   const SkippingClock clock;
   FakeJobClient job;
   job.items = {Item(1)};

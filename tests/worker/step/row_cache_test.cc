@@ -120,21 +120,21 @@ TEST(RowCacheTest, EveryRowIsThatOfItsKeyAndYoungEnough) {
 TEST(PulledVersionsTest, AreThoseOfTheOldestRow) {
   PulledVersions pulls(/*max_steps=*/3);
   client::TableVersions versions = {10, 20};
-  pulls.Note(1, 1, &versions);
+  pulls.Record(1, 1, &versions);
   EXPECT_THAT(versions, ElementsAre(10, 20));
   // Reached one server alone.
   versions = {0, 25};
-  pulls.Note(2, 2, &versions);
+  pulls.Record(2, 2, &versions);
   EXPECT_THAT(versions, ElementsAre(0, 25));
   // Reached none.
   versions = {};
-  pulls.Note(3, 2, &versions);
+  pulls.Record(3, 2, &versions);
   EXPECT_THAT(versions, ElementsAre(0, 25));
   versions = {40, 50};
-  pulls.Note(4, 1, &versions);
+  pulls.Record(4, 1, &versions);
   EXPECT_THAT(versions, ElementsAre(10, 20));
   versions = {60, 70};
-  pulls.Note(7, 4, &versions);
+  pulls.Record(7, 4, &versions);
   EXPECT_THAT(versions, ElementsAre(40, 50));
 }
 
