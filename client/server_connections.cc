@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
+#include "cluster/connect.h"
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
 
@@ -29,6 +30,11 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
     return absl::InvalidArgumentError(
         "the list of servers is empty; name at least one, for example "
         "127.0.0.1:6174");
+  }
+  // For servers "" is any job, and then another job's rows.
+  if (options.job_id.empty()) {
+    return absl::InvalidArgumentError(
+        "the job's id is empty; give the one that its servers have");
   }
   std::unique_ptr<ServerConnections> connections(new ServerConnections);
   connections->options_ = options;
@@ -63,20 +69,17 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
 absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
     uint32_t index, absl::Time deadline, absl::Duration timeout) const {
   const Server& server = servers_[index];
-  v1::ConnectRequest request;
-  request.set_protocol_version(cluster::kProtocolVersion);
-  request.set_job_id(options_.job_id);
-  request.set_client(options_.client_name);
-  v1::ConnectResponse response;
+  absl::StatusOr<v1::ConnectResponse> response;
   cluster::Backoff backoff(cluster::kAwayRetries, job_hash_ ^ index);
   absl::Time next_notice = clock().Now() + kWaitingNotice;
   for (;;) {
     grpc::ClientContext context;
     PrepareToWait(&context,
                   std::min(kConnectAttempt, deadline - clock().Now()));
-    const absl::Status status =
-        cluster::FromGrpc(server.admin->Connect(&context, request, &response));
-    if (status.ok()) break;
+    response = cluster::Connect(server.admin.get(), options_.job_id,
+                                options_.client_name, &context);
+    if (response.ok()) break;
+    const absl::Status& status = response.status();
     const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
     if (advice != cluster::RetryAdvice::kSameCall &&
         advice != cluster::RetryAdvice::kSameCallSlower) {
@@ -96,10 +99,10 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
     }
     clock().Sleep(std::min(backoff.Next(), deadline - now));
   }
-  if (response.server_index() != index) {
+  if (response->server_index() != index) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the process at ", server.endpoint, " is server ",
-        response.server_index(), ", but it stands at place ", index,
+        response->server_index(), ", but it stands at place ", index,
         " of this worker's list of servers; give all processes the same list"));
   }
   return response;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cluster/wire_version.h"
+#include "cluster/connect.h"
 
 namespace oarlock::cli {
 
@@ -17,14 +17,12 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Open(
   client->timeout_ = options.timeout;
   client->stub_ = v1::AdminService::NewStub(grpc::CreateCustomChannel(
       endpoint, credentials, cluster::MakeChannelArguments()));
-  if (options.job_id.empty()) return client;
-  v1::ConnectRequest request;
-  request.set_protocol_version(cluster::kProtocolVersion);
-  request.set_job_id(options.job_id);
-  request.set_client("ctl");
-  v1::ConnectResponse response;
-  OARLOCK_RETURN_IF_ERROR(
-      client->Call(&v1::AdminService::Stub::Connect, request, &response));
+  grpc::ClientContext context;
+  client->Prepare(&context);
+  OARLOCK_RETURN_IF_ERROR(Annotate(
+      cluster::Connect(client->stub_.get(), options.job_id, "ctl", &context)
+          .status(),
+      client->name()));
   return client;
 }
 

@@ -32,9 +32,9 @@ struct AdminClientOptions {
 // A connection to one server. One thread at a time.
 class AdminClient {
  public:
-  // FailedPrecondition when the server belongs to another job; Unavailable
-  // when it does not answer (noticed here only if a job is named); what
-  // SecurityOptions ask for and is not there.
+  // FailedPrecondition when the server belongs to another job or speaks another
+  // version of the wire; Unavailable when it does not answer; errors of what
+  // SecurityOptions name.
   static absl::StatusOr<std::unique_ptr<AdminClient>> Open(
       const std::string& endpoint, const AdminClientOptions& options);
 
@@ -44,15 +44,20 @@ class AdminClient {
                         grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response) {
     grpc::ClientContext context;
-    context.set_deadline(GrpcDeadline(timeout_));
-    if (!token_.empty())
-      context.AddMetadata(cluster::kTokenMetadataKey, token_);
+    Prepare(&context);
     return Annotate(
         cluster::FromGrpc(((*stub_).*method)(&context, request, response)),
-        absl::StrCat("server ", endpoint_));
+        name());
   }
 
  private:
+  std::string name() const { return absl::StrCat("server ", endpoint_); }
+  void Prepare(grpc::ClientContext* context) const {
+    context->set_deadline(GrpcDeadline(timeout_));
+    if (!token_.empty())
+      context->AddMetadata(cluster::kTokenMetadataKey, token_);
+  }
+
   std::string endpoint_;
   std::string token_;
   absl::Duration timeout_;

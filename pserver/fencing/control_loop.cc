@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "cluster/connect.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
-#include "cluster/wire_version.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -135,13 +135,11 @@ void ControlLoop::SendLastHeartbeat() {
 absl::Status ControlLoop::Connect() {
   grpc::ClientContext context;
   Prepare(&context, options_.token, options_.heartbeat_call_timeout);
-  v1::ConnectRequest request;
-  request.set_protocol_version(cluster::kProtocolVersion);
-  request.set_job_id(options_.job_id);
-  request.set_client(absl::StrCat("server ", options_.server.value()));
-  v1::ConnectResponse response;
-  OARLOCK_RETURN_IF_ERROR(
-      cluster::FromGrpc(stub_->Connect(&context, request, &response)));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const v1::ConnectResponse response,
+      cluster::Connect(stub_.get(), options_.job_id,
+                       absl::StrCat("server ", options_.server.value()),
+                       &context));
   if (response.server_index() != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("it says that it is server ", response.server_index(),

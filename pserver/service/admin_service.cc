@@ -311,7 +311,8 @@ absl::Status AdminService::Impl::CheckConnect(
         ", this server ", cluster::kProtocolVersion,
         "; use servers and workers of one release"));
   }
-  if (request.job_id() != options_.job_id) {
+  // Who names no job means any.
+  if (!request.job_id().empty() && request.job_id() != options_.job_id) {
     return absl::FailedPreconditionError(absl::StrCat(
         "this server belongs to job '", options_.job_id,
         "', the client to "

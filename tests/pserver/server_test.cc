@@ -37,6 +37,8 @@ bool IsReady(const std::future<absl::Status>& result) {
 TEST(ServerTest, ClientOfAnotherJobOrVersionIsRefused) {
   MiniJob job(1, 1);
   EXPECT_TRUE(job.client(0).Connect("default").ok());
+  // Any job.
+  EXPECT_TRUE(job.client(0).Connect("").ok());
   const absl::Status other = job.client(0).Connect("b");
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Text(other), HasSubstr("belongs to job 'default', the client to "
