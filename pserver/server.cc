@@ -35,6 +35,7 @@
 #include "pserver/service/health_service.h"
 #include "pserver/service/parameter_service.h"
 #include "pserver/service/reflection_service.h"
+#include "pserver/service/unknown_calls.h"
 #include "pserver/table/eviction_loop.h"
 #include "pserver/table/table_metrics.h"
 #include "pserver/table/table_registry.h"
@@ -152,6 +153,7 @@ class Server::Impl {
             &cut_gate_),
         health_service_(ServiceNames()),
         reflection_service_(ServiceNames()),
+        unknown_calls_(token),
         queues_(options.NumThreads()),
         control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
                       coordinator_.get(), std::move(coordinator_channel),
@@ -209,7 +211,8 @@ class Server::Impl {
   ParameterService parameter_service_;
   HealthService health_service_;
   ReflectionService reflection_service_;
-  // Its threads serve all four.
+  UnknownCalls unknown_calls_;
+  // Its threads serve all of them.
   CallQueues queues_;
   ControlLoop control_loop_;
 
@@ -273,6 +276,7 @@ absl::Status Server::Impl::Listen(
   builder.RegisterService(admin_service_.service());
   builder.RegisterService(health_service_.service());
   builder.RegisterService(reflection_service_.service());
+  builder.RegisterAsyncGenericService(unknown_calls_.service());
   if (checkpoints_ != nullptr) {
     builder.RegisterService(checkpoints_->service());
   }
@@ -292,7 +296,8 @@ absl::Status Server::Impl::Serve() {
       parameter_service_.Acceptor(queues_.gate()),
       admin_service_.Acceptor(queues_.gate()),
       health_service_.Acceptor(queues_.gate()),
-      reflection_service_.Acceptor(queues_.gate())};
+      reflection_service_.Acceptor(queues_.gate()),
+      unknown_calls_.Acceptor(queues_.gate())};
   if (checkpoints_ != nullptr) {
     acceptors.push_back(checkpoints_->Acceptor(queues_.gate()));
     OARLOCK_RETURN_IF_ERROR(checkpoints_->Start(endpoint()));

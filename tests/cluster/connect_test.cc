@@ -32,16 +32,14 @@ class ConnectTest : public ::testing::Test {
  protected:
   void Start(grpc::Service* service) {
     int port = 0;
-    server_ =
-        grpc::ServerBuilder()
-            .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
-                              &port)
-            .RegisterService(service)
-            .BuildAndStart();
+    server_ = grpc::ServerBuilder()
+                  .AddListeningPort("127.0.0.1:0",
+                                    grpc::InsecureServerCredentials(), &port)
+                  .RegisterService(service)
+                  .BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    stub_ = v1::AdminService::NewStub(
-        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
-                            grpc::InsecureChannelCredentials()));
+    stub_ = v1::AdminService::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
   }
   absl::StatusOr<v1::ConnectResponse> ConnectTo(std::string_view job_id) {
     grpc::ClientContext context;
