@@ -25,6 +25,7 @@
 #include "pserver/server.h"
 #include "pserver/table/table_metrics.h"
 #include "worker/config/data_options_of.h"
+#include "worker/config/training_mode.h"
 #include "worker/input/training_data.h"
 #include "worker/trainer.h"
 
@@ -221,7 +222,8 @@ absl::Status Fleet::CheckConfig(const v1::JobConfig& config,
         "--recovery replay needs a log to replay; legal with --durability ",
         config.durability(), " are rollback and accept_loss"));
   }
-  if (config.recovery() == "accept_loss" && config.mode() == "sync") {
+  if (config.recovery() == "accept_loss" &&
+      worker::ModeOf(config) == worker::TrainingMode::kSync) {
     return absl::InvalidArgumentError(
         "--recovery accept_loss leaves servers at different rounds; legal with "
         "--mode sync are replay and rollback");
@@ -300,10 +302,10 @@ absl::Status Fleet::InitServer() {
   options.log_sync_interval = absl::Seconds(config_.log_sync_interval_s());
   // One that died goes on from where it can.
   options.resume = config_.resume() || role_.restarts > 0;
-  options.resume_from_logs = config_.recovery() != "rollback" &&
-                             !role_.restarted_together &&
-                             config_.mode() != "sync" &&
-                             !worker::TrainingData::HasStaticSplit(config_);
+  options.resume_from_logs =
+      config_.recovery() != "rollback" && !role_.restarted_together &&
+      worker::ModeOf(config_) != worker::TrainingMode::kSync &&
+      !worker::TrainingData::HasStaticSplit(config_);
   // All that go on together go back to their checkpoint together.
   options.replay_log = role_.restarts > 0 && !role_.restarted_together;
   options.load = config_.load();

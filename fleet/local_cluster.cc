@@ -145,7 +145,7 @@ absl::Status LocalParameterClient::Apply(const client::PushRequest& push) {
                              tables_.Find(dense.table));
     // As on servers: a round is one step, whatever it was summed of.
     const uint32_t num_steps =
-        entry->config.mode() == v1::SYNC ? 1 : std::max(1u, dense.num_steps);
+        entry->aggregator->HasRounds() ? 1 : std::max(1u, dense.num_steps);
     size_t offset = 0;
     for (uint32_t b = 0; b < entry->dense->num_blocks(); ++b) {
       entry->dense->Push(

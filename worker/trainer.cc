@@ -18,6 +18,7 @@
 #include "worker/config/data_options_of.h"
 #include "worker/config/flag_use.h"
 #include "worker/config/model_of.h"
+#include "worker/config/training_mode.h"
 #include "worker/epoch/half_async_epoch.h"
 #include "worker/epoch/pipelined_epoch.h"
 #include "worker/epoch/push_completion.h"
@@ -166,10 +167,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   OARLOCK_RETURN_IF_ERROR(trainer->CheckTestFiles());
   trainer->cuts_ = std::make_unique<CutMarker>(
       parameters, job,
-      config.mode() == "sync" ? CutMarker::Numbering::kByRound
-                              : CutMarker::Numbering::kByCut,
+      ModeOf(config) == TrainingMode::kSync ? CutMarker::Numbering::kByRound
+                                            : CutMarker::Numbering::kByCut,
       clock);
-  if (config.mode() == "geo") {
+  if (ModeOf(config) == TrainingMode::kGeo) {
     OARLOCK_ASSIGN_OR_RETURN(
         trainer->geo_, GeoReplica::Create(trainer->plan_, job->num_workers(),
                                           config.geo_rows_max(), parameters));
@@ -251,11 +252,19 @@ EpochContext Trainer::ContextOf(const TrainingData& data,
 }
 
 absl::Status Trainer::RunEpochAlone(const EpochContext& context) {
-  if (context.geo != nullptr) return RunGeoEpoch(context);
-  const std::string& mode = context.config->mode();
-  if (mode == "half_async") return RunHalfAsyncEpoch(context);
-  if (mode == "ssp") return RunSspEpoch(context);
-  return RunAsyncEpoch(context);
+  switch (ModeOf(*context.config)) {
+    case TrainingMode::kAsync:
+      return RunAsyncEpoch(context);
+    case TrainingMode::kHalfAsync:
+      return RunHalfAsyncEpoch(context);
+    case TrainingMode::kSsp:
+      return RunSspEpoch(context);
+    case TrainingMode::kGeo:
+      return RunGeoEpoch(context);
+    case TrainingMode::kSync:
+      break;
+  }
+  return absl::InternalError("an epoch of mode sync has rounds");
 }
 
 absl::Status Trainer::RunPhase(TrainingData& data, const PhaseId& phase,
@@ -263,7 +272,8 @@ absl::Status Trainer::RunPhase(TrainingData& data, const PhaseId& phase,
   EpochContext context = ContextOf(data, phase);
   if (!trains) context.cuts = nullptr;
   LeasedRanges::RunCompletion run_completion;
-  if (trains && config_.mode() != "sync") {
+  const bool has_rounds = ModeOf(config_) == TrainingMode::kSync;
+  if (trains && !has_rounds) {
     run_completion = [&context](const client::PushCompletion& completion) {
       return context.geo != nullptr ? RunGeoPushCompletion(context, completion)
                                     : RunPushCompletion(context, completion);
@@ -282,7 +292,7 @@ absl::Status Trainer::RunPhase(TrainingData& data, const PhaseId& phase,
       context.ranges.push_back(
           stops_itself ? &stoppable.emplace_back(job_, source) : source);
     }
-    OARLOCK_RETURN_IF_ERROR(trains && config_.mode() == "sync"
+    OARLOCK_RETURN_IF_ERROR(trains && has_rounds
                                 ? RunSyncEpoch(context, ranges->num_rounds())
                             : trains ? RunEpochAlone(context)
                                      : RunEvaluation(context));

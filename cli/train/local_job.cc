@@ -12,6 +12,7 @@
 #include "cluster/environment.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
+#include "worker/config/training_mode.h"
 #include "worker/report/summary.h"
 
 namespace oarlock::cli {
@@ -68,7 +69,8 @@ launch::LauncherOptions::Together Together(const v1::JobConfig& config) {
 // A round that a worker's death has left incomplete cannot be completed by
 // another one; from the last cut on all give the same bits again.
 bool RoundsRollBack(const v1::JobConfig& config) {
-  return config.mode() == "sync" && !config.checkpoint_dir().empty();
+  return worker::ModeOf(config) == worker::TrainingMode::kSync &&
+         !config.checkpoint_dir().empty();
 }
 
 // Connects on the first call that succeeds. Servers that are away are not

@@ -38,6 +38,9 @@ class Aggregator {
   virtual void PushSparse(wire::PushSparseRequestView push, PushDone done) = 0;
   virtual void PushDense(wire::PushDenseRequestView push, PushDone done) = 0;
 
+  // Whether a push is a contribution to a round. Then this remembers which
+  // pushes it has and holds those beyond a cut; no ledger and no gate does.
+  virtual bool HasRounds() const { return false; }
   // The worker contributes to every round from the next one on, or to none
   // any more (it left, or its lease ran out). A newer generation takes the
   // place of an older one of the same worker; what concerns an older one is

@@ -77,6 +77,7 @@ class SyncAggregator : public Aggregator {
   void PushDense(wire::PushDenseRequestView push, PushDone done) override;
   void SetRoundMember(WorkerIndex worker, Generation generation,
                       bool joins) override;
+  bool HasRounds() const override { return true; }
   uint64_t CompleteRounds() const override;
   uint64_t Version() const override;
   uint64_t HoldRounds() override;

@@ -284,14 +284,12 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
   for (const v1::OpenCutResponse& response : opened) {
     *round = std::max<uint64_t>(*round, response.round());
   }
-  bool sync = false;
-  for (const TableEntry* entry : registry_->Entries()) {
-    sync = sync || entry->config.mode() == v1::SYNC;
-  }
-  // In sync mode the round ends the cut, and workers tell later what they gave
-  // to the rounds up to it.
-  if (sync) coordinator_->SetCutRound(*round);
-  if (!sync) {
+  // Where pushes make rounds, the round ends the cut, and workers report later
+  // what they gave to the rounds up to it.
+  const bool has_rounds = registry_->HasRounds();
+  if (has_rounds) {
+    coordinator_->SetCutRound(*round);
+  } else {
     OARLOCK_RETURN_IF_ERROR(AwaitMarks(try_again));
   }
   v1::FreezeCutRequest freeze;
@@ -309,7 +307,7 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
   OARLOCK_RETURN_IF_ERROR(everywhere);
   // Before the first round nobody has trained anything; workers take a round 0
   // for one that is not known yet.
-  return sync && *round > 0 ? AwaitMarks(try_again) : absl::OkStatus();
+  return has_rounds && *round > 0 ? AwaitMarks(try_again) : absl::OkStatus();
 }
 
 absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(

@@ -191,8 +191,7 @@ absl::Status ServerCheckpoints::BeginLogs(
   OARLOCK_ASSIGN_OR_RETURN(run_file_, coordinator::RunFile::Create(
                                           storage::FileSystem::Real(), log_dir,
                                           DescribeRun(options_), begin));
-  for (const TableEntry* entry : registry_->Entries()) {
-    if (entry->config.mode() != v1::SYNC || decision.go_on) continue;
+  if (registry_->HasRounds() && !decision.go_on) {
     OARLOCK_RETURN_IF_ERROR(run_file_->Forbid("--mode sync"));
   }
   if (decision.go_on) {

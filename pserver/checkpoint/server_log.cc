@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<ServerLog>> ServerLog::Open(
 
 ServerLog::~ServerLog() { registry_->SetObserver(nullptr); }
 
-absl::Status ServerLog::AppendPush(ServerLogKind kind, v1::UpdateMode mode,
+absl::Status ServerLog::AppendPush(ServerLogKind kind, bool has_rounds,
                                    const grpc::ByteBuffer& request) {
   const bool cut_is_open = gate_->announced() > gate_->finished();
   if (log_->bytes() > 2 * bytes_max_ && !cut_is_open && !saving_ &&
@@ -110,8 +110,7 @@ absl::Status ServerLog::AppendPush(ServerLogKind kind, v1::UpdateMode mode,
   for (const grpc::Slice& slice : slices) views.push_back(View(slice));
   // A contribution may lie in the log before the cut that its round is after;
   // that of a round before the cut is known as such when it is replayed.
-  const uint64_t cut =
-      mode == v1::SYNC ? gate_->announced() : gate_->finished();
+  const uint64_t cut = has_rounds ? gate_->announced() : gate_->finished();
   return log_->Append(static_cast<uint32_t>(kind), cut, views);
 }
 
@@ -138,7 +137,7 @@ absl::Status ServerLog::AppendEviction(const PartitionEviction& what) {
 }
 
 absl::Status ServerLog::OnCreate(const v1::TableConfig& config) {
-  if (run_file_ != nullptr && config.mode() == v1::SYNC) {
+  if (run_file_ != nullptr && HasRounds(config)) {
     OARLOCK_RETURN_IF_ERROR(run_file_->Forbid("--mode sync"));
   }
   return Append(ServerLogKind::kCreateTable, config.SerializeAsString());
@@ -163,11 +162,7 @@ absl::Status ServerLog::OnFrozen() {
 }
 
 absl::Status ServerLog::OnPublished(uint64_t cut, uint64_t previous) {
-  bool sync = false;
-  for (const TableEntry* entry : registry_->Entries()) {
-    sync = sync || entry->config.mode() == v1::SYNC;
-  }
-  return log_->Trim(sync ? previous : cut);
+  return log_->Trim(registry_->HasRounds() ? previous : cut);
 }
 
 absl::Status ServerLog::Replay(const storage::LogRecord& record) {
@@ -251,16 +246,14 @@ absl::Status ServerLog::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
                                  Apply apply) {
   OARLOCK_RETURN_IF_ERROR(push.status());
   const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
-  // A round knows what it has; in async mode the record tells.
-  const bool before = cut < gate_->finished() &&
-                      (!entry.ok() || (*entry)->config.mode() != v1::SYNC);
+  // A round knows what it has; without rounds the record contains it.
+  const bool has_rounds = entry.ok() && (*entry)->aggregator->HasRounds();
+  const bool before = cut < gate_->finished() && !has_rounds;
   if (before) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(entry.status());
   ++replayed_pushes_;
   PushLedger::Message message;
-  if ((*entry)->config.mode() != v1::SYNC) {
-    ledger_->Readmit(&push->header, &message);
-  }
+  if (!has_rounds) ledger_->Readmit(&push->header, &message);
   // Whoever sent it was answered, or sends it again.
   auto done = [message = std::move(message)](
                   const absl::StatusOr<PushOutcome>& outcome) mutable {

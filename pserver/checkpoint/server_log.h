@@ -83,10 +83,10 @@ class ServerLog : public TableObserver {
       PushLedger* ledger, const CutGate* gate, const Clock& clock);
   ~ServerLog() override;
 
-  // Before the push is applied. In async mode the caller is inside
-  // CutGate::Pass. ResourceExhausted when the log is full, else errors as
-  // PushLog::Append: the push must not be applied.
-  absl::Status AppendPush(ServerLogKind kind, v1::UpdateMode mode,
+  // Before the push is applied. `has_rounds` is that of its aggregator; without
+  // rounds the caller is inside CutGate::Pass. ResourceExhausted when the log
+  // is full, else errors as PushLog::Append: the push must not be applied.
+  absl::Status AppendPush(ServerLogKind kind, bool has_rounds,
                           const grpc::ByteBuffer& request);
 
   // Before it is done, inside CutGate::Pass. Errors as AppendPush.

@@ -108,7 +108,7 @@ void RecordOutcome(const absl::StatusOr<PushOutcome>& outcome,
 absl::Status LeaveRoundsOut(const v1::RequestHeader& header,
                             const TableEntry& entry,
                             PushLedger::Message* message) {
-  if (entry.config.mode() != v1::SYNC) return absl::OkStatus();
+  if (!entry.aggregator->HasRounds()) return absl::OkStatus();
   if (header.completing_generation() != 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "worker %d completes push %d of worker %d for table '%s', whose mode "
@@ -301,15 +301,15 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
 void ParameterHandler::Pass(const TableEntry& entry, ServerLogKind kind,
                             uint64_t cut, const grpc::ByteBuffer& request,
                             CutGate::Apply apply) const {
-  const v1::UpdateMode mode = entry.config.mode();
+  const bool has_rounds = entry.aggregator->HasRounds();
   if (log_ != nullptr) {
-    apply = [log = log_, kind, mode, request,
+    apply = [log = log_, kind, has_rounds, request,
              apply = std::move(apply)](const absl::Status& status) mutable {
-      apply(status.ok() ? log->AppendPush(kind, mode, request) : status);
+      apply(status.ok() ? log->AppendPush(kind, has_rounds, request) : status);
     };
   }
   // Rounds are held by the aggregator.
-  if (gate_ == nullptr || mode == v1::SYNC) return apply(absl::OkStatus());
+  if (gate_ == nullptr || has_rounds) return apply(absl::OkStatus());
   gate_->Pass(cut, std::move(apply));
 }
 

@@ -161,6 +161,10 @@ v1::TableHotKeys DescribeHotKeysOf(const TableEntry& entry,
 
 }  // namespace
 
+bool HasRounds(const v1::TableConfig& config) {
+  return config.mode() == v1::SYNC;
+}
+
 v1::TableStatus DescribeTable(const TableEntry& entry) {
   v1::TableStatus status;
   *status.mutable_config() = entry.config;
@@ -347,6 +351,13 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
     entry->aggregator->SetRoundMember(worker, generation, joins);
   }
   return CompleteRounds();
+}
+
+bool TableRegistry::HasRounds() const {
+  for (const TableEntry* entry : Entries()) {
+    if (entry->aggregator->HasRounds()) return true;
+  }
+  return false;
 }
 
 uint64_t TableRegistry::CompleteRounds() const {

@@ -66,6 +66,9 @@ class TableObserver {
                                      bool joins) = 0;
 };
 
+// Whether the aggregator of such a table has rounds (Aggregator::HasRounds).
+bool HasRounds(const v1::TableConfig& config);
+
 // The table as status responses show it, without partitions.
 v1::TableStatus DescribeTable(const TableEntry& entry);
 
@@ -118,7 +121,9 @@ class TableRegistry {
   absl::StatusOr<v1::ListChangesResponse> ListChanges(
       const v1::ListChangesRequest& request, Generation generation) const;
 
-  // The most rounds that a sync table has completed.
+  // Whether some table's pushes make rounds.
+  bool HasRounds() const;
+  // The most rounds that a table has completed.
   uint64_t CompleteRounds() const;
 
   // Tells every table's aggregator, those of later tables too (see

@@ -20,6 +20,8 @@ import clock  # noqa: E402
 import folders  # noqa: E402
 import format_check  # noqa: E402
 import links  # noqa: E402
+import modes  # noqa: E402
+import namespaces  # noqa: E402
 import nolint  # noqa: E402
 import orphans  # noqa: E402
 import thread_safety  # noqa: E402
@@ -35,6 +37,8 @@ CHECKS = {
     "links": links.check,
     "clock": clock.check,
     "nolint": nolint.check,
+    "modes": modes.check,
+    "namespaces": namespaces.check,
     "words": words.check,
     "thread-safety": thread_safety.check,
 }

@@ -67,16 +67,16 @@ class NamesTest(PlantedCase):
     def test_a_second_class_of_a_name_is_found(self):
         self.expect_clean("names")
         self.write("worker/counter.h",
-                   "namespace oarlock {\nclass Counter {};\n}\n")
+                   "namespace oarlock::pserver {\nclass Counter {};\n}\n")
         self.expect_one(
-            "names", "worker/counter.h:2: names: a second oarlock::Counter, "
-            "the first is in pserver/counter.h:9; rename one, or put it into "
-            "a nameless namespace")
+            "names", "worker/counter.h:2: names: a second "
+            "oarlock::pserver::Counter, the first is in pserver/counter.h:9; "
+            "rename one, or put it into a nameless namespace")
 
     def test_declarations_and_what_no_other_file_can_name_are_no_second(self):
         self.write("worker/user.cc", """
             // class Counter {};
-            namespace oarlock {
+            namespace oarlock::pserver {
             class Counter;
             template <class Counter> struct Uses {};
             const char* text = "class Counter {";
@@ -255,6 +255,41 @@ class NolintTest(PlantedCase):
         self.expect_one(
             "nolint", "pserver/many.h:21: nolint: mark number 21, at most 20 "
             "are allowed; mend what clang-tidy says instead")
+
+
+class ModesTest(PlantedCase):
+
+    def test_the_text_of_a_mode_is_compared_in_one_place(self):
+        code = 'bool Rounds(const Config& c) { return c.mode() == "sync"; }\n'
+        self.write("worker/config/training_mode.cc", code)
+        self.expect_clean("modes")
+        self.write("worker/trainer.cc", code)
+        self.expect_one(
+            "modes", "worker/trainer.cc:1: modes: the text of a mode is "
+            "compared; ask worker::ModeOf")
+
+    def test_a_service_compares_no_mode(self):
+        code = "bool Rounds(v1::UpdateMode m) { return m == v1::SYNC; }\n"
+        self.write("pserver/table/table_registry.cc", code)
+        self.expect_clean("modes")
+        self.write("pserver/service/admin_service.cc", "\n" + code)
+        self.expect_one(
+            "modes", "pserver/service/admin_service.cc:2: modes: a mode is "
+            "compared; ask the table's Aggregator")
+
+
+class NamespacesTest(PlantedCase):
+
+    def test_a_file_of_another_folders_namespace_is_found(self):
+        self.write("pserver/good.cc", "namespace oarlock::pserver {\n}\n")
+        self.write("pserver/deep.cc", "namespace oarlock::pserver::x {\n}\n")
+        self.write("tests/pserver/t.cc", "namespace oarlock::pserver {\n}\n")
+        self.write("base/plain.cc", "namespace oarlock {\n}\n")
+        self.expect_clean("namespaces")
+        self.write("pserver/bad.cc", "\nnamespace oarlock::worker {\n}\n")
+        self.expect_one(
+            "namespaces", "pserver/bad.cc:2: namespaces: the file is in "
+            "oarlock::worker; its folder's namespace is oarlock::pserver")
 
 
 class WordsTest(PlantedCase):

@@ -28,7 +28,7 @@ HEADER = """#ifndef COUNTER_H_
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 class Counter {
  public:
@@ -40,21 +40,21 @@ class Counter {
   int count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 
 #endif  // COUNTER_H_
 """
 
 SOURCE = """#include "pserver/counter.h"
 
-namespace oarlock {
+namespace oarlock::pserver {
 
 void Counter::Add() {
   absl::MutexLock lock(&mutex_);
   ++count_;
 }
 
-}  // namespace oarlock
+}  // namespace oarlock::pserver
 """
 
 FILES = {

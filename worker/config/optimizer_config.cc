@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "optim/rules.h"
+#include "worker/config/training_mode.h"
 
 namespace oarlock::worker {
 namespace {
@@ -162,7 +163,8 @@ absl::StatusOr<v1::OptimizerConfig> OptimizerOf(const v1::JobConfig& config,
   }
   v1::OptimizerConfig optimizer;
   // A sync round is one push, whatever the number of workers.
-  const bool is_one = config.mode() == "sync" || kind == TableKind::kReplica;
+  const bool is_one =
+      ModeOf(config) == TrainingMode::kSync || kind == TableKind::kReplica;
   const uint32_t pushes_per_step = is_one ? 1 : num_workers;
   const bool own_rate =
       kind == TableKind::kSparse && config.embedding_learning_rate() > 0;

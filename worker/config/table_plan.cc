@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/config/optimizer_config.h"
+#include "worker/config/training_mode.h"
 
 namespace oarlock::worker {
 namespace {
@@ -25,13 +26,22 @@ v1::Initializer ToProto(const nn::ParameterInit& init) {
   return proto;
 }
 
+v1::UpdateMode UpdateModeOf(TrainingMode mode) {
+  switch (mode) {
+    case TrainingMode::kSync:
+      return v1::SYNC;
+    case TrainingMode::kGeo:
+      return v1::GEO;
+    default:
+      return v1::ASYNC;
+  }
+}
+
 absl::StatusOr<v1::TableConfig> CommonPart(const v1::JobConfig& config,
                                            uint32_t num_workers,
                                            TableKind kind) {
   v1::TableConfig table;
-  table.set_mode(config.mode() == "sync"  ? v1::SYNC
-                 : config.mode() == "geo" ? v1::GEO
-                                          : v1::ASYNC);
+  table.set_mode(UpdateModeOf(ModeOf(config)));
   table.set_reduction(config.loss() == "sum" ? v1::SUM : v1::MEAN);
   table.set_seed(config.seed());
   OARLOCK_ASSIGN_OR_RETURN(*table.mutable_optimizer(),
@@ -109,7 +119,7 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
 
 // Threads of a worker that push by themselves.
 uint32_t PushingThreads(const v1::JobConfig& config) {
-  return config.mode() == "half_async" ? 1 : config.thread_num();
+  return ModeOf(config) == TrainingMode::kHalfAsync ? 1 : config.thread_num();
 }
 
 // Dense pushes that a worker can have under way: the most that a quorum may
@@ -143,13 +153,14 @@ absl::Status CheckStalenessPower(const v1::JobConfig& config) {
 float QuorumOf(const v1::JobConfig& config, uint32_t num_workers) {
   constexpr uint32_t kThreadsWithout = 4;
   constexpr float kShare = 0.75f;
-  if (config.mode() == "sync" || config.mode() == "geo") return 0;
+  const TrainingMode mode = ModeOf(config);
+  if (UpdateModeOf(mode) != v1::ASYNC) return 0;
   if (config.dense_quorum() >= 0) {
     return static_cast<float>(config.dense_quorum());
   }
   if (config.dense_staleness_power() > 0) return 0;
   // With ssp the bound limits staleness.
-  return config.mode() != "ssp" &&
+  return mode != TrainingMode::kSsp &&
                  num_workers * PushingThreads(config) > kThreadsWithout
              ? kShare
              : 0;
@@ -233,7 +244,8 @@ absl::StatusOr<TablePlan> PlanTables(const models::ModelSpec& spec,
                                      uint32_t num_workers) {
   OARLOCK_RETURN_IF_ERROR(CheckAccessor(config));
   OARLOCK_RETURN_IF_ERROR(CheckStalenessPower(config));
-  if (config.mode() != "geo") return PlanShapes(spec, config, num_workers);
+  if (ModeOf(config) != TrainingMode::kGeo)
+    return PlanShapes(spec, config, num_workers);
   // A worker counts its own steps.
   OARLOCK_ASSIGN_OR_RETURN(TablePlan plan,
                            PlanShapes(spec, config, /*num_workers=*/1));

@@ -20,6 +20,7 @@
 #include "models/model.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/table.pb.h"
+#include "worker/config/training_mode.h"
 #include "worker/cut/cut_marker.h"
 #include "worker/dense/dense_parameters.h"
 #include "worker/epoch/step_gate.h"
@@ -86,7 +87,8 @@ struct EpochContext {
 
   // Whether the gradients of all compute threads make one push.
   bool MergesThreads() const {
-    return config->mode() == "sync" || config->mode() == "half_async";
+    const TrainingMode mode = ModeOf(*config);
+    return mode == TrainingMode::kSync || mode == TrainingMode::kHalfAsync;
   }
 
   // The factor that makes a step's gradient that of the job's loss: a mean is

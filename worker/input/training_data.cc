@@ -16,6 +16,7 @@
 #include "data/reader/file_list.h"
 #include "data/reader/input_file.h"
 #include "worker/config/data_options_of.h"
+#include "worker/config/training_mode.h"
 #include "worker/input/epoch_ranges.h"
 
 namespace oarlock::worker {
@@ -72,7 +73,7 @@ bool TrainingData::HasStaticSplit(const v1::JobConfig& config) {
     return true;
   }
   // A command's output cannot be addressed, so it cannot be split.
-  return config.mode() == "sync" && config.pipe_command().empty();
+  return ModeOf(config) == TrainingMode::kSync && config.pipe_command().empty();
 }
 
 absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {

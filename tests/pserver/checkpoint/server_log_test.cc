@@ -40,8 +40,8 @@ TEST_F(ServerLogTest, AReplayTeachesAQuorumNothingAndLeavesNothingHeld) {
       request.add_blocks(0);
       for (int i = 0; i < 2; ++i) request.add_values(1);
       ASSERT_TRUE(life.log()
-                      .AppendPush(ServerLogKind::kPushDense, v1::ASYNC,
-                                  BufferOf(request))
+                      .AppendPush(ServerLogKind::kPushDense,
+                                  /*has_rounds=*/false, BufferOf(request))
                       .ok());
     }
   }
@@ -126,10 +126,10 @@ TEST_F(ServerLogTest, WhatWasWrittenIsAppliedAgainOnce) {
     dense.add_blocks(0);
     dense.set_num_steps(1);
     for (int i = 0; i < 5; ++i) dense.add_values(i + .25f);
-    ASSERT_TRUE(
-        life.log()
-            .AppendPush(ServerLogKind::kPushDense, v1::ASYNC, BufferOf(dense))
-            .ok());
+    ASSERT_TRUE(life.log()
+                    .AppendPush(ServerLogKind::kPushDense, /*has_rounds=*/false,
+                                BufferOf(dense))
+                    .ok());
   }
   Life again(directory(), Life::From());
   EXPECT_EQ(again.rows(), model.rows());

@@ -62,14 +62,14 @@ absl::Status Life::Push(const v1::RequestHeader& header,
   absl::Status written;
   const auto apply = [&](const absl::Status& status) {
     ASSERT_TRUE(status.ok()) << status;
-    written =
-        log_->AppendPush(ServerLogKind::kPushSparse, entry().config.mode(),
-                         SparseMessage(header, gradients));
+    written = log_->AppendPush(ServerLogKind::kPushSparse,
+                               entry().aggregator->HasRounds(),
+                               SparseMessage(header, gradients));
     if (!written.ok()) return;
     entry().aggregator->PushSparse(SparsePushOf(header, gradients),
                                    responses_.Expect(name));
   };
-  if (entry().config.mode() == v1::SYNC) {
+  if (entry().aggregator->HasRounds()) {
     apply(absl::OkStatus());
   } else {
     gate_.Pass(gate_.finished(), apply);
