@@ -331,7 +331,10 @@ absl::StatusOr<v1::ConnectResponse> AdminService::Impl::Connect(
                  std::string(status.message()));
     return status;
   }
-  spdlog::info("{} connected from {}", client, context.peer());
+  // People's tools, which name no job, come every few seconds.
+  if (!request.job_id().empty()) {
+    spdlog::info("{} connected from {}", client, context.peer());
+  }
   v1::ConnectResponse response;
   response.set_server_index(options_.server.value());
   response.set_server_generation(options_.server_generation.value());
