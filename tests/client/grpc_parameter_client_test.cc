@@ -214,6 +214,10 @@ TEST_P(GrpcParameterClientTest, QueuedPullTravelsBehindTheNextPush) {
   // On every server, so that the push goes to each of them.
   const std::vector<Key> keys = RandomKeys(random, 500, ~uint64_t{0});
   const RowBatch gradients = RandomRows(random, keys, 3, 6);
+  // A server that has not heard of the worker yet asks for the push once more,
+  // and the pull behind it would not see it.
+  ASSERT_TRUE(PushRows(client(), kRows, gradients).ok());
+  ASSERT_TRUE(PushRows(local_, kRows, gradients).ok());
   auto rows = std::make_shared<RowBatch>();
   rows->keys.Build(keys, 6);
   const std::shared_ptr<QueuedPull> pull = EnqueuePull(client(), rows, 3);
