@@ -127,7 +127,8 @@ class CtlTest(harness.SystemTest):
 
         text = self.ctl("hot-keys", endpoints[0], "--table",
                         responses[0]["tables"][0]["name"], "--top", "1")
-        self.assertRegex(text, rf"(?m)^{PLANTED_KEY} +[01]\.\d+ %")
+        # An estimate: between 1 and 3 %.
+        self.assertRegex(text, rf"(?m)^{PLANTED_KEY} +[1-3]\.\d+ %")
         self.assertIn("no sparse table is named 'x'",
                       self.ctl("hot-keys", endpoints[0], "--table", "x",
                                code=1))
