@@ -33,9 +33,9 @@ constexpr char kBatchPath[] = "/oarlock.v1.ParameterService/Batch";
 // closed between two.
 constexpr absl::Duration kReturnAttempt = absl::Seconds(1);
 
-bool IsOtherIncarnation(const absl::Status& status) {
+bool IsOtherGeneration(const absl::Status& status) {
   return status.code() == absl::StatusCode::kFailedPrecondition &&
-         absl::StartsWith(status.message(), cluster::kOtherIncarnation);
+         absl::StartsWith(status.message(), cluster::kOtherGeneration);
 }
 
 bool MayHelp(const absl::Status& status) {
@@ -243,7 +243,7 @@ void DataPlane::OnEvent(Attempt* attempt) {
 void DataPlane::OnAttemptEnd(Attempt* attempt) {
   if (!attempt->status.ok()) {
     absl::Status status = cluster::FromGrpc(attempt->status);
-    if (IsOtherIncarnation(status)) return AwaitReturn(attempt);
+    if (IsOtherGeneration(status)) return AwaitReturn(attempt);
     // A server that is shut down cancels the calls that it is at work on.
     if (absl::IsCancelled(status)) {
       status = absl::UnavailableError(
@@ -276,7 +276,7 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
     Call& call = attempt->calls[i];
     absl::StatusOr<grpc::ByteBuffer>& response = (*responses)[i];
     if (!response.ok() &&
-        (MayHelp(response.status()) || IsOtherIncarnation(response.status()))) {
+        (MayHelp(response.status()) || IsOtherGeneration(response.status()))) {
       again.push_back(std::move(call));
       requests.push_back(std::move(attempt->requests[i]));
       attempt->status = cluster::ToGrpc(response.status());
@@ -293,7 +293,7 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
   if (attempt->calls.empty()) return Finish(attempt, absl::OkStatus());
   attempt->request.Clear();
   absl::Status status = cluster::FromGrpc(attempt->status);
-  if (IsOtherIncarnation(status)) return AwaitReturn(attempt);
+  if (IsOtherGeneration(status)) return AwaitReturn(attempt);
   if (!BackOff(attempt, &status)) Finish(attempt, status);
 }
 

@@ -32,7 +32,7 @@ namespace oarlock::client {
 // connects to servers that have come back.
 //
 // A call is encoded for one incarnation of its server. When another one answers
-// (kOtherIncarnation), what was sent to the old one is put aside, the server is
+// (kOtherGeneration), what was sent to the old one is put aside, the server is
 // connected to and prepared, and then the calls are encoded and sent again.
 //
 // A small call costs more to send than to do: some 150 us of both sides'

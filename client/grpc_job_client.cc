@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
   v1::RegisterWorkerResponse response;
   absl::Status registered;
   for (int attempt = 1; attempt <= kRegisterAttempts; ++attempt) {
-    request.set_registration(RandomName());
+    request.set_registration_id(RandomName());
     registered = connections->CallWithRetries(
         ServerIndex(0), [&](grpc::ClientContext* context) {
           return client->coordinator().RegisterWorker(context, request,
@@ -319,18 +319,18 @@ absl::Status GrpcJobClient::LeaveSteps() {
   return CallStepClock(request).status();
 }
 
-absl::StatusOr<data::ExampleIntervals> GrpcJobClient::DefineWork(
+absl::StatusOr<data::ExampleIntervals> GrpcJobClient::DefinePhase(
     const std::string& phase_name, const std::vector<data::DataRange>& items,
     uint64_t num_examples, const std::string& order) {
-  const v1::DefineWorkRequest request =
-      ToDefineWorkRequest(phase_name, items, num_examples, order);
-  v1::DefineWorkResponse response;
+  const v1::DefinePhaseRequest request =
+      ToDefinePhaseRequest(phase_name, items, num_examples, order);
+  v1::DefinePhaseResponse response;
   OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
-        return coordinator().DefineWork(context, request, &response);
+        return coordinator().DefinePhase(context, request, &response);
       }));
   data::ExampleIntervals covered;
-  for (const v1::WorkRange& range : response.covered()) {
+  for (const v1::DataRange& range : response.covered()) {
     covered.Add({range.source(), range.begin(), range.end()});
   }
   return covered;
@@ -353,20 +353,20 @@ void GrpcJobClient::EndLease(uint64_t number) {
   unanswered_leases_.erase(number);
 }
 
-absl::StatusOr<Leases> GrpcJobClient::LeaseWork(
+absl::StatusOr<Leases> GrpcJobClient::LeaseRanges(
     const std::string& phase_name, uint32_t max_items,
     const std::vector<uint64_t>& done_leases) {
-  v1::LeaseWorkRequest request;
-  request.set_work(phase_name);
+  v1::LeaseRangesRequest request;
+  request.set_phase_name(phase_name);
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_max_ranges(max_items);
   for (uint64_t lease : done_leases) request.add_done(lease);
   request.set_request(BeginLease());
-  v1::LeaseWorkResponse response;
+  v1::LeaseRangesResponse response;
   const absl::Status status = connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
-        return coordinator().LeaseWork(context, request, &response);
+        return coordinator().LeaseRanges(context, request, &response);
       });
   EndLease(request.request());
   OARLOCK_RETURN_IF_ERROR(status);

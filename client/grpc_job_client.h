@@ -52,10 +52,10 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
                                        uint64_t awaited) override;
   absl::Status LeaveSteps() override;
-  absl::StatusOr<data::ExampleIntervals> DefineWork(
+  absl::StatusOr<data::ExampleIntervals> DefinePhase(
       const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) override;
-  absl::StatusOr<Leases> LeaseWork(
+  absl::StatusOr<Leases> LeaseRanges(
       const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
@@ -64,8 +64,8 @@ class GrpcJobClient : public JobClient {
   absl::Status ReportEvaluation(const v1::Evaluation& evaluation) override;
   absl::Status StopTraining(const std::string& reason) override;
   bool training_stopped() const override { return training_stopped_; }
-  absl::StatusOr<bool> BeginPass(uint32_t epoch) override;
-  absl::Status NoteFile(const v1::TrainingFile& file) override;
+  absl::StatusOr<bool> BeginEpoch(uint32_t epoch) override;
+  absl::Status RecordFile(const v1::TrainingFile& file) override;
   absl::StatusOr<v1::ListFilesResponse> ListFiles(
       uint32_t first_epoch) override;
   absl::Status Alive() const override;

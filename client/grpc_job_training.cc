@@ -70,26 +70,26 @@ absl::Status GrpcJobClient::StopTraining(const std::string& reason) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> GrpcJobClient::BeginPass(uint32_t epoch) {
-  v1::BeginPassRequest request;
+absl::StatusOr<bool> GrpcJobClient::BeginEpoch(uint32_t epoch) {
+  v1::BeginEpochRequest request;
   request.set_epoch(epoch);
-  v1::BeginPassResponse response;
+  v1::BeginEpochResponse response;
   OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
-        return coordinator().BeginPass(context, request, &response);
+        return coordinator().BeginEpoch(context, request, &response);
       }));
   return response.begins();
 }
 
-absl::Status GrpcJobClient::NoteFile(const v1::TrainingFile& file) {
-  v1::NoteFileRequest request;
+absl::Status GrpcJobClient::RecordFile(const v1::TrainingFile& file) {
+  v1::RecordFileRequest request;
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   *request.mutable_file() = file;
-  v1::NoteFileResponse response;
+  v1::RecordFileResponse response;
   return connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
-        return coordinator().NoteFile(context, request, &response);
+        return coordinator().RecordFile(context, request, &response);
       });
 }
 

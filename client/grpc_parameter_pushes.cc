@@ -177,9 +177,9 @@ grpc::ByteBuffer GrpcParameterClient::FramePush(
     header.set_completing_generation(worker_generation_.value());
   }
   header.set_cut(push.request.cut);
-  header.set_part_index(static_cast<uint32_t>(message_index));
-  header.set_part_count(static_cast<uint32_t>(push.messages.size()));
-  header.set_table_part_count(message.table_messages);
+  header.set_message_index(static_cast<uint32_t>(message_index));
+  header.set_message_count(static_cast<uint32_t>(push.messages.size()));
+  header.set_table_message_count(message.table_messages);
   header.set_round(push.request.round);
   const auto add = [&](const std::vector<data::ExampleRange>& ranges,
                        auto* to) {

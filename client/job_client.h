@@ -18,15 +18,15 @@
 #include "base/types.h"
 #include "data/order/example_intervals.h"
 #include "data/range_source.h"
-#include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/coordinator_progress.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
+#include "proto/v1/coordinator_training.pb.h"
 
 namespace oarlock::client {
 
 // Examples of a dead worker whose gradients are partly applied; see
-// proto/v1/coordinator_work.proto.
+// proto/v1/coordinator_ranges.proto.
 struct PushCompletion {
   // Number of the lease.
   uint64_t lease = 0;
@@ -118,14 +118,14 @@ class JobClient {
   virtual absl::Status LeaveSteps() { return absl::OkStatus(); }
 
   // Every worker may define the same phase in the same way. `order` as
-  // DefineWorkRequest has it. Returns, for a phase without items, the examples
+  // DefinePhaseRequest has it. Returns, for a phase without items, the examples
   // that were trained already.
-  virtual absl::StatusOr<data::ExampleIntervals> DefineWork(
+  virtual absl::StatusOr<data::ExampleIntervals> DefinePhase(
       const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) = 0;
   // At most `max_items` items and push completions. None, and not exhausted:
   // ask again soon.
-  virtual absl::StatusOr<Leases> LeaseWork(
+  virtual absl::StatusOr<Leases> LeaseRanges(
       const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) = 0;
 
@@ -150,8 +150,8 @@ class JobClient {
   }
   // Whether training is stopped, as far as this worker has heard.
   virtual bool training_stopped() const { return false; }
-  virtual absl::StatusOr<bool> BeginPass(uint32_t epoch) { return true; }
-  virtual absl::Status NoteFile(const v1::TrainingFile& file) {
+  virtual absl::StatusOr<bool> BeginEpoch(uint32_t epoch) { return true; }
+  virtual absl::Status RecordFile(const v1::TrainingFile& file) {
     return absl::OkStatus();
   }
   virtual absl::StatusOr<v1::ListFilesResponse> ListFiles(

@@ -9,19 +9,19 @@
 
 #include "client/job_client.h"
 #include "data/range_source.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 
 namespace oarlock::client {
 
-inline v1::DefineWorkRequest ToDefineWorkRequest(
+inline v1::DefinePhaseRequest ToDefinePhaseRequest(
     const std::string& phase_name, const std::vector<data::DataRange>& items,
     uint64_t num_examples, const std::string& order) {
-  v1::DefineWorkRequest request;
-  request.set_work(phase_name);
+  v1::DefinePhaseRequest request;
+  request.set_phase_name(phase_name);
   request.set_num_examples(num_examples);
-  request.set_order(order);
+  request.set_data_order(order);
   for (const data::DataRange& item : items) {
-    v1::WorkRange* range = request.add_ranges();
+    v1::DataRange* range = request.add_ranges();
     range->set_source(item.source);
     range->set_begin(item.begin);
     range->set_end(item.end);
@@ -31,7 +31,7 @@ inline v1::DefineWorkRequest ToDefineWorkRequest(
   return request;
 }
 
-inline data::DataRange ToDataRange(const v1::WorkRange& range) {
+inline data::DataRange ToDataRange(const v1::DataRange& range) {
   data::DataRange item;
   item.source = range.source();
   item.begin = range.begin();
@@ -41,7 +41,7 @@ inline data::DataRange ToDataRange(const v1::WorkRange& range) {
   return item;
 }
 
-inline PushCompletion ToPushCompletion(const v1::PushRepair& completion) {
+inline PushCompletion ToPushCompletion(const v1::PushCompletion& completion) {
   PushCompletion to;
   to.lease = completion.lease();
   if (completion.worker().worker_generation() != 0) {
@@ -49,17 +49,17 @@ inline PushCompletion ToPushCompletion(const v1::PushRepair& completion) {
                         Generation(completion.worker().worker_generation()),
                         Sequence(completion.sequence())};
   }
-  for (const v1::WorkRange& range : completion.examples()) {
+  for (const v1::DataRange& range : completion.examples()) {
     to.examples.push_back(ToDataRange(range));
   }
-  for (const v1::WorkRange& range : completion.dense_examples()) {
+  for (const v1::DataRange& range : completion.dense_examples()) {
     to.dense_examples.push_back(ToDataRange(range));
   }
   return to;
 }
 
 // REQUIRES: the response has as many leases as ranges.
-inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
+inline Leases ToLeases(const v1::LeaseRangesResponse& response) {
   Leases leases;
   leases.exhausted = response.exhausted();
   for (int i = 0; i < response.ranges_size(); ++i) {
@@ -67,7 +67,7 @@ inline Leases ToLeases(const v1::LeaseWorkResponse& response) {
     item.lease = response.leases(i);
     leases.items.push_back(item);
   }
-  for (const v1::PushRepair& completion : response.repairs()) {
+  for (const v1::PushCompletion& completion : response.push_completions()) {
     leases.push_completions.push_back(ToPushCompletion(completion));
   }
   return leases;

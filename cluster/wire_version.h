@@ -36,7 +36,7 @@ inline constexpr uint64_t kMaxLeaseCallSpan = 16;
 // Beginning of the message of the FailedPrecondition status that a request gets
 // when it names another incarnation of the server than the one that answers:
 // connect anew and send it again.
-inline constexpr char kOtherIncarnation[] = "other incarnation";
+inline constexpr char kOtherGeneration[] = "other generation";
 
 }  // namespace oarlock::cluster
 

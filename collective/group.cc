@@ -48,7 +48,7 @@ v1::JoinHello HelloOf(const GroupOptions& options,
   v1::JoinHello hello;
   hello.set_protocol_version(kRendezvousVersion);
   hello.set_job_id(options.job_id);
-  hello.set_incarnation(options.generation);
+  hello.set_generation(options.generation);
   hello.set_rank(options.rank);
   hello.set_size(options.endpoints.size());
   hello.set_digest(options.digest);

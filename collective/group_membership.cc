@@ -232,7 +232,7 @@ void GroupMembership::HeartbeatLoop() {
           spdlog::info("still waiting: {}", std::string(late.message()));
         }
       }
-      heartbeat.mutable_sign()->mutable_operations()->Assign(
+      heartbeat.mutable_heartbeat()->mutable_operations()->Assign(
           operations_.begin(), operations_.end());
     }
     Write(heartbeat);

@@ -77,17 +77,17 @@ absl::Status GroupState::CheckHello(const v1::JoinHello& hello) const {
         absl::StrCat("rank ", hello.rank(), " does not exist; the group has ",
                      expected.size(), ", from 0 on"));
   }
-  if (hello.incarnation() > expected.incarnation()) {
+  if (hello.generation() > expected.generation()) {
     return absl::UnavailableError(
-        absl::StrCat("rank 0 is of generation ", expected.incarnation(),
-                     " of the job, this rank of ", hello.incarnation(),
+        absl::StrCat("rank 0 is of generation ", expected.generation(),
+                     " of the job, this rank of ", hello.generation(),
                      "; the new rank 0 will come"));
   }
-  if (hello.incarnation() < expected.incarnation()) {
+  if (hello.generation() < expected.generation()) {
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", hello.rank(), " is of generation ",
-                     hello.incarnation(), " of the job, rank 0 of ",
-                     expected.incarnation(), "; the older one has to end"));
+                     hello.generation(), " of the job, rank 0 of ",
+                     expected.generation(), "; the older one has to end"));
   }
   if (hello.backend() != expected.backend()) {
     return Differs("the backend", hello.backend(), expected.backend(),
@@ -110,8 +110,8 @@ absl::Status GroupState::Enter(const v1::JoinHello& hello,
     FailLocked(absl::UnavailableError(absl::StrCat(
         NameOf(static_cast<int>(hello.rank())),
         " was started again with all ranks of its node, as generation ",
-        hello.incarnation(), " of the job; this one, ",
-        options_.expected.incarnation(), ", is over")));
+        hello.generation(), " of the job; this one, ",
+        options_.expected.generation(), ", is over")));
   }
   if (status.ok() && !failure_.ok()) {
     // Other ranks try again until there is a new rank 0. This one has to end,
@@ -172,9 +172,9 @@ void GroupState::OnMessage(int rank, const MemberConnection* connection,
   Member& member = members_[rank];
   if (member.connection != connection) return;
   member.missed_heartbeats = 0;
-  if (message.has_sign()) {
-    member.operations.assign(message.sign().operations().begin(),
-                             message.sign().operations().end());
+  if (message.has_heartbeat()) {
+    member.operations.assign(message.heartbeat().operations().begin(),
+                             message.heartbeat().operations().end());
   } else if (message.has_failure()) {
     FailLocked(FailureOf(rank, message.failure()));
   } else if (message.has_leave()) {
@@ -232,7 +232,7 @@ void GroupState::Tick() {
   ++ticks_;
   if (!complete_) TickBeforeWelcome();
   v1::GroupMessage heartbeat;
-  heartbeat.mutable_sign();
+  heartbeat.mutable_heartbeat();
   SendToAll(heartbeat);
   std::vector<uint32_t> silent;
   for (size_t i = 0; i < members_.size(); ++i) {

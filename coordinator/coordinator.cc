@@ -38,7 +38,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
       workers_(NewWorkers(options.num_workers)),
       servers_(options.num_servers, options.lease),
       next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
-      membership_version_(next_generation_),
+      workers_version_(next_generation_),
       last_deadline_check_(start_),
       last_tick_(start_),
       calls_(clock) {
@@ -77,7 +77,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     }
     if (worker.HasHeard(request)) {
       if (worker.alive() &&
-          worker.registrations.back() == request.registration()) {
+          worker.registrations.back() == request.registration_id()) {
         return worker.registered_response;
       }
       return absl::AbortedError(
@@ -89,7 +89,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
                              calls_.Begin([&](auto* call) {
                                *call->mutable_register_worker() = request;
                              }));
-    ++membership_version_;
+    ++workers_version_;
     if (worker.alive()) {
       spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
                    request.host(), request.pid());
@@ -207,7 +207,7 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
     worker->state.set_life(request.succeeded() ? v1::WorkerState::FINISHED
                                                : v1::WorkerState::FAILED);
     worker->state.set_reason(Truncated(request.reason()));
-    ++membership_version_;
+    ++workers_version_;
     Withdraw(*worker,
              absl::AbortedError(
                  absl::StrCat(worker->Name(), " has said that it is done")),
@@ -264,11 +264,11 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
     dead->set_worker_generation(generation);
     dead->set_life(v1::WorkerState::LOST);
   }
-  response.set_membership_version(membership_version_);
+  response.set_workers_version(workers_version_);
   response.set_logical_time(logical_time_);
-  response.set_settled_cut(cuts_.newest() - (cuts_.open() ? 1 : 0));
+  response.set_finished_cut(cuts_.newest() - (cuts_.open() ? 1 : 0));
   response.set_cuts_wait(!CheckWorkersAreRecovered().ok());
-  if (request.wants_checkpoint()) checkpoint_due_ = true;
+  if (request.checkpoint_due()) checkpoint_due_ = true;
   response.set_job_finished(job_.over);
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
@@ -279,54 +279,55 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   return response;
 }
 
-absl::StatusOr<v1::DefineWorkResponse> Coordinator::DefineWork(
-    const v1::DefineWorkRequest& request) {
+absl::StatusOr<v1::DefinePhaseResponse> Coordinator::DefinePhase(
+    const v1::DefinePhaseRequest& request) {
   absl::MutexLock lock(&mutex_);
-  if (ranges_.IsDefined(request.work())) {
+  if (ranges_.IsDefined(request.phase_name())) {
     OARLOCK_RETURN_IF_ERROR(ranges_.Define(request));
   } else {
     OARLOCK_RETURN_IF_ERROR(
         calls_
-            .Begin([&](auto* call) { *call->mutable_define_work() = request; })
+            .Begin([&](auto* call) { *call->mutable_define_phase() = request; })
             .status());
     OARLOCK_RETURN_IF_ERROR(ranges_.Define(request));
-    progress_.SetNumExamples(request.work(), request.num_examples());
+    progress_.SetNumExamples(request.phase_name(), request.num_examples());
   }
-  v1::DefineWorkResponse response;
+  v1::DefinePhaseResponse response;
   // Whoever leases is given nothing that is covered.
   if (request.ranges().empty()) {
-    for (v1::WorkRange& range : ranges_.Covered(request.work())) {
+    for (v1::DataRange& range : ranges_.Covered(request.phase_name())) {
       *response.add_covered() = std::move(range);
     }
   }
   return response;
 }
 
-absl::StatusOr<v1::LeaseWorkResponse> Coordinator::LeaseWork(
-    const v1::LeaseWorkRequest& request) {
+absl::StatusOr<v1::LeaseRangesResponse> Coordinator::LeaseRanges(
+    const v1::LeaseRangesRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_ASSIGN_OR_RETURN(
       WorkerRecord * worker,
       Check(request.worker_index(), request.worker_generation()));
   if (job_.ending || !worker->alive()) {
-    v1::LeaseWorkResponse response;
+    v1::LeaseRangesResponse response;
     response.set_exhausted(true);
     return response;
   }
   OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
-    *call->mutable_lease_work() = request;
+    *call->mutable_lease_ranges() = request;
   }));
   const bool stopped =
-      training_.stopped() && EpochOfPhaseName(request.work()).has_value();
+      training_.stopped() && EpochOfPhaseName(request.phase_name()).has_value();
   bool reported_all = false;
-  OARLOCK_ASSIGN_OR_RETURN(v1::LeaseWorkResponse response,
+  OARLOCK_ASSIGN_OR_RETURN(v1::LeaseRangesResponse response,
                            ranges_.Lease(request, stopped, &reported_all));
   if (reported_all) {
-    progress_.Keep(WorkerIndex(request.worker_index()), request.work());
+    progress_.Keep(WorkerIndex(request.worker_index()), request.phase_name());
   }
-  if (response.leases_size() > 0) progress_.RecordStart(request.work(), now);
-  if ((response.leases_size() > 0 || response.repairs_size() > 0) &&
-      EpochOfPhaseName(request.work()).has_value()) {
+  if (response.leases_size() > 0)
+    progress_.RecordStart(request.phase_name(), now);
+  if ((response.leases_size() > 0 || response.push_completions_size() > 0) &&
+      EpochOfPhaseName(request.phase_name()).has_value()) {
     worker->had_examples = true;
   }
   return response;

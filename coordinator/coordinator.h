@@ -64,11 +64,11 @@
 #include "coordinator/worker_record.h"
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/checkpoint.pb.h"
-#include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/coordinator_progress.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 #include "proto/v1/coordinator_servers.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_training.pb.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock::coordinator {
@@ -98,15 +98,15 @@ class Coordinator {
   absl::Status FinishWorker(const v1::FinishWorkerRequest& request);
   absl::StatusOr<v1::ServerHeartbeatResponse> ServerHeartbeat(
       const v1::ServerHeartbeatRequest& request);
-  absl::StatusOr<v1::DefineWorkResponse> DefineWork(
-      const v1::DefineWorkRequest& request);
-  absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(
-      const v1::LeaseWorkRequest& request);
+  absl::StatusOr<v1::DefinePhaseResponse> DefinePhase(
+      const v1::DefinePhaseRequest& request);
+  absl::StatusOr<v1::LeaseRangesResponse> LeaseRanges(
+      const v1::LeaseRangesRequest& request);
   absl::Status ReportEvaluation(const v1::ReportEvaluationRequest& request);
   absl::Status StopTraining(const v1::StopTrainingRequest& request);
-  absl::StatusOr<v1::BeginPassResponse> BeginPass(
-      const v1::BeginPassRequest& request);
-  absl::Status NoteFile(const v1::NoteFileRequest& request);
+  absl::StatusOr<v1::BeginEpochResponse> BeginEpoch(
+      const v1::BeginEpochRequest& request);
+  absl::Status RecordFile(const v1::RecordFileRequest& request);
   v1::ListFilesResponse ListFiles(const v1::ListFilesRequest& request) const;
   bool training_stopped() const;
   v1::JobStatusResponse JobStatus(const v1::JobStatusRequest& request) const;
@@ -252,7 +252,7 @@ class Coordinator {
   // Both begin with the Unix milliseconds at the start, so that they grow
   // across restarts.
   uint64_t next_generation_ ABSL_GUARDED_BY(mutex_);
-  uint64_t membership_version_ ABSL_GUARDED_BY(mutex_);
+  uint64_t workers_version_ ABSL_GUARDED_BY(mutex_);
   absl::Time first_registration_ ABSL_GUARDED_BY(mutex_) =
       absl::InfiniteFuture();
   absl::Time last_deadline_check_ ABSL_GUARDED_BY(mutex_);

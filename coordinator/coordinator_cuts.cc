@@ -80,8 +80,8 @@ absl::Status Coordinator::MarkCut(const v1::MarkCutRequest& request) {
           .status());
   OARLOCK_RETURN_IF_ERROR(cuts_.Mark(request));
   for (const v1::TrainedExamples& trained : request.trained()) {
-    for (const v1::WorkRange& range : trained.ranges()) {
-      ranges_.Cover(trained.work(), range);
+    for (const v1::DataRange& range : trained.ranges()) {
+      ranges_.Cover(trained.phase_name(), range);
     }
   }
   return absl::OkStatus();
@@ -114,9 +114,9 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
   manifest->set_next_generation(next_generation_);
   uint32_t trained_epochs = epochs_before_cut_;
   for (const auto& [name, covered] : cuts_.Covered()) {
-    v1::WorkCoverage* coverage = manifest->add_works();
+    v1::PhaseCoverage* coverage = manifest->add_works();
     coverage->set_work(name);
-    for (const v1::WorkRange& range : covered.ranges()) {
+    for (const v1::DataRange& range : covered.ranges()) {
       *coverage->add_covered() = range;
     }
     coverage->set_order(ranges_.Order(name));
@@ -158,9 +158,9 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
     dead_workers_.SetForgotten(WorkerIndex(i),
                                Generation(next_generation_ - 1));
   }
-  for (const v1::WorkCoverage& coverage : manifest.works()) {
+  for (const v1::PhaseCoverage& coverage : manifest.works()) {
     ranges_.SetOrder(coverage.work(), coverage.order());
-    for (const v1::WorkRange& range : coverage.covered()) {
+    for (const v1::DataRange& range : coverage.covered()) {
       ranges_.Cover(coverage.work(), range);
     }
     const std::optional<uint32_t> epoch = EpochOfPhaseName(coverage.work());

@@ -36,14 +36,14 @@ void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
   incarnation.worker = index;
   incarnation.generation = Generation(worker.state.worker_generation());
   // The responses that tell the servers have the version after this change.
-  incarnation.fenced_by = membership_version_;
+  incarnation.fenced_by = workers_version_;
   incarnation.needs_ledgers = needs_ledgers;
   dead_workers_.Add(incarnation);
 }
 
 void Coordinator::RecoverWorkers(absl::Time now) {
   const uint64_t version =
-      servers_.KnownMembershipVersion(membership_version_, now);
+      servers_.KnownMembershipVersion(workers_version_, now);
   const std::vector<uint64_t> generations = servers_.generations();
   while (std::optional<DeadWorkers::Claimed> claimed =
              dead_workers_.Claim(version, generations)) {
@@ -76,7 +76,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
     leased.ranges = std::move(share.ranges);
     // One with a name is completed by whoever comes next as it would have been.
     RangeShare named{share.phase_name, {}, {}};
-    for (v1::PushRepair& completion : share.push_completions) {
+    for (v1::PushCompletion& completion : share.push_completions) {
       const bool has_name = completion.worker().worker_generation() != 0;
       (has_name ? named.push_completions : leased.push_completions)
           .push_back(std::move(completion));
@@ -89,7 +89,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
     const std::string phase_name = TrainPhaseName(epoch);
     // No cut is opened before the push completions are done, so what they are
     // for may be recorded as trained now.
-    for (const v1::WorkRange& range : of_epoch.covered)
+    for (const v1::DataRange& range : of_epoch.covered)
       ranges_.Cover(phase_name, range);
     cuts_.Cover(phase_name, of_epoch.covered);
     num_push_completions += of_epoch.push_completions.size();

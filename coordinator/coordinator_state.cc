@@ -51,19 +51,19 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   }
   servers_.Save(state.mutable_servers());
   state.set_next_generation(next_generation_);
-  state.set_membership_version(membership_version_);
+  state.set_workers_version(workers_version_);
   state.set_first_registration_unix_ns(ToRecorded(first_registration_));
-  state.set_last_sweep_unix_ns(ToRecorded(last_deadline_check_));
+  state.set_last_deadline_check_unix_ns(ToRecorded(last_deadline_check_));
   state.set_logical_time(logical_time_);
   state.set_last_tick_unix_ns(ToRecorded(last_tick_));
   dead_workers_.Save(state.mutable_deaths());
   barriers_.Save(state.mutable_barriers());
-  ranges_.Save(state.mutable_work());
+  ranges_.Save(state.mutable_ranges());
   cuts_.Save(state.mutable_cuts());
   state.set_trained_epochs(trained_epochs_);
   state.set_epochs_before_cut(epochs_before_cut_);
   progress_.Save(state.mutable_phases());
-  training_.Save(state.mutable_course());
+  training_.Save(state.mutable_training());
   state.set_job_ending(job_.ending);
   state.set_job_over(job_.over);
   state.set_job_failed(job_.failed);
@@ -89,19 +89,19 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   }
   servers_.Load(state.servers());
   next_generation_ = state.next_generation();
-  membership_version_ = state.membership_version();
+  workers_version_ = state.workers_version();
   first_registration_ = FromRecorded(state.first_registration_unix_ns());
-  last_deadline_check_ = FromRecorded(state.last_sweep_unix_ns());
+  last_deadline_check_ = FromRecorded(state.last_deadline_check_unix_ns());
   logical_time_ = state.logical_time();
   last_tick_ = FromRecorded(state.last_tick_unix_ns());
   dead_workers_.Load(state.deaths());
   barriers_.Load(state.barriers());
-  ranges_.Load(state.work());
+  ranges_.Load(state.ranges());
   cuts_.Load(state.cuts());
   trained_epochs_ = state.trained_epochs();
   epochs_before_cut_ = state.epochs_before_cut();
   progress_.Load(state.phases());
-  training_.Load(state.course());
+  training_.Load(state.training());
   job_ = {.ending = state.job_ending(),
           .over = state.job_over(),
           .failed = state.job_failed(),
@@ -140,11 +140,11 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
     case v1::CoordinatorCall::kServerHeartbeat:
       ServerHeartbeat(call.server_heartbeat()).IgnoreError();
       break;
-    case v1::CoordinatorCall::kDefineWork:
-      DefineWork(call.define_work()).IgnoreError();
+    case v1::CoordinatorCall::kDefinePhase:
+      DefinePhase(call.define_phase()).IgnoreError();
       break;
-    case v1::CoordinatorCall::kLeaseWork:
-      LeaseWork(call.lease_work()).IgnoreError();
+    case v1::CoordinatorCall::kLeaseRanges:
+      LeaseRanges(call.lease_ranges()).IgnoreError();
       break;
     case v1::CoordinatorCall::kBarrier:
       Barrier(call.barrier(), [](const absl::Status&) {});
@@ -164,7 +164,7 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
     case v1::CoordinatorCall::kEndJob:
       EndJob(call.end_job()).IgnoreError();
       break;
-    case v1::CoordinatorCall::kSweep:
+    case v1::CoordinatorCall::kCheckDeadlines:
       CheckDeadlines();
       break;
     case v1::CoordinatorCall::kReportEvaluation:
@@ -173,11 +173,11 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
     case v1::CoordinatorCall::kStopTraining:
       StopTraining(call.stop_training()).IgnoreError();
       break;
-    case v1::CoordinatorCall::kNoteFile:
-      NoteFile(call.note_file()).IgnoreError();
+    case v1::CoordinatorCall::kRecordFile:
+      RecordFile(call.record_file()).IgnoreError();
       break;
-    case v1::CoordinatorCall::kBeginPass:
-      BeginPass(call.begin_pass()).IgnoreError();
+    case v1::CoordinatorCall::kBeginEpoch:
+      BeginEpoch(call.begin_epoch()).IgnoreError();
       break;
     case v1::CoordinatorCall::CALL_NOT_SET:
       break;
@@ -207,7 +207,7 @@ void Coordinator::BeginRun() {
   // Nobody waits: who did has died.
   Replies replies;
   absl::MutexLock lock(&mutex_);
-  ++membership_version_;
+  ++workers_version_;
   for (WorkerRecord& worker : workers_) {
     if (!worker.alive()) continue;
     worker.state.set_life(v1::WorkerState::LOST);

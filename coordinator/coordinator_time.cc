@@ -14,7 +14,7 @@ void Coordinator::CheckDeadlines() {
   {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<absl::Time> begun =
-        calls_.Begin([](auto* call) { call->set_sweep(true); });
+        calls_.Begin([](auto* call) { call->set_check_deadlines(true); });
     // Time stands still until it can be written down.
     if (!begun.ok()) return;
     const absl::Time now = *begun;
@@ -37,7 +37,7 @@ void Coordinator::CheckDeadlines() {
       worker.state.set_reason(absl::StrCat(
           "silent for more than ", absl::FormatDuration(options_.lease)));
       worker.lost_at = now;
-      ++membership_version_;
+      ++workers_version_;
       spdlog::warn("{} was silent for more than {}: taken for dead",
                    worker.Name(), absl::FormatDuration(options_.lease));
       Withdraw(

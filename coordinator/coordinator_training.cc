@@ -42,18 +42,18 @@ bool Coordinator::training_stopped() const {
   return training_.stopped();
 }
 
-absl::StatusOr<v1::BeginPassResponse> Coordinator::BeginPass(
-    const v1::BeginPassRequest& request) {
+absl::StatusOr<v1::BeginEpochResponse> Coordinator::BeginEpoch(
+    const v1::BeginEpochRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
-      calls_.Begin([&](auto* call) { *call->mutable_begin_pass() = request; })
+      calls_.Begin([&](auto* call) { *call->mutable_begin_epoch() = request; })
           .status());
-  v1::BeginPassResponse response;
+  v1::BeginEpochResponse response;
   response.set_begins(training_.Begin(request.epoch()));
   return response;
 }
 
-absl::Status Coordinator::NoteFile(const v1::NoteFileRequest& request) {
+absl::Status Coordinator::RecordFile(const v1::RecordFileRequest& request) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_RETURN_IF_ERROR(
       Check(request.worker_index(), request.worker_generation()).status());
@@ -70,9 +70,9 @@ absl::Status Coordinator::NoteFile(const v1::NoteFileRequest& request) {
         " is not wholly trained; the rest is trained when the job goes on"));
   }
   OARLOCK_RETURN_IF_ERROR(
-      calls_.Begin([&](auto* call) { *call->mutable_note_file() = request; })
+      calls_.Begin([&](auto* call) { *call->mutable_record_file() = request; })
           .status());
-  training_.NoteFile(file);
+  training_.RecordFile(file);
   return absl::OkStatus();
 }
 

@@ -19,8 +19,8 @@ uint64_t CutState::Open(std::set<uint32_t> workers) {
       later_.begin(), later_.end(),
       [this](const Report& report) { return report.cut > newest_; });
   for (auto it = due; it != later_.end(); ++it) {
-    RangeSet& covered = covered_[it->trained.work()];
-    for (const v1::WorkRange& range : it->trained.ranges()) covered.Add(range);
+    RangeSet& covered = covered_[it->trained.phase_name()];
+    for (const v1::DataRange& range : it->trained.ranges()) covered.Add(range);
   }
   later_.erase(due, later_.end());
   return newest_;
@@ -33,12 +33,13 @@ absl::Status CutState::Mark(const v1::MarkCutRequest& request) {
         ", but the newest is ", newest_, "; legal is up to ", newest_ + 1));
   }
   for (const v1::TrainedExamples& trained : request.trained()) {
-    for (const v1::WorkRange& range : trained.ranges()) {
+    for (const v1::DataRange& range : trained.ranges()) {
       if (range.end() > range.begin()) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "worker ", request.worker_index(), " marks cut ", request.cut(),
-          " with examples ", range.begin(), " to ", range.end(), " of '",
-          trained.work(), "'; legal is a range with an end after its begin"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("worker ", request.worker_index(), " marks cut ",
+                       request.cut(), " with examples ", range.begin(), " to ",
+                       range.end(), " of '", trained.phase_name(),
+                       "'; legal is a range with an end after its begin"));
     }
   }
   for (const v1::TrainedExamples& trained : request.trained()) {
@@ -46,8 +47,8 @@ absl::Status CutState::Mark(const v1::MarkCutRequest& request) {
       later_.push_back({request.cut(), trained});
       continue;
     }
-    RangeSet& covered = covered_[trained.work()];
-    for (const v1::WorkRange& range : trained.ranges()) covered.Add(range);
+    RangeSet& covered = covered_[trained.phase_name()];
+    for (const v1::DataRange& range : trained.ranges()) covered.Add(range);
   }
   if (open_ && request.cut() == newest_) Withdraw(request.worker_index());
   return absl::OkStatus();
@@ -66,30 +67,30 @@ void CutState::EndEarly(std::string why) {
 }
 
 void CutState::Cover(const std::string& phase_name,
-                     const std::vector<v1::WorkRange>& ranges) {
+                     const std::vector<v1::DataRange>& ranges) {
   if (ranges.empty()) return;
   if (open_) {
     Report& report = later_.emplace_back();
     report.cut = newest_ + 1;
-    report.trained.set_work(phase_name);
+    report.trained.set_phase_name(phase_name);
     report.trained.mutable_ranges()->Assign(ranges.begin(), ranges.end());
     return;
   }
   RangeSet& covered = covered_[phase_name];
-  for (const v1::WorkRange& range : ranges) covered.Add(range);
+  for (const v1::DataRange& range : ranges) covered.Add(range);
 }
 
 std::map<std::string, RangeSet> CutState::Covered() const { return covered_; }
 
 void CutState::Restore(const v1::CheckpointManifest& manifest) {
   newest_ = std::max(newest_, manifest.cut());
-  for (const v1::WorkCoverage& coverage : manifest.works()) {
+  for (const v1::PhaseCoverage& coverage : manifest.works()) {
     RangeSet& covered = covered_[coverage.work()];
-    for (const v1::WorkRange& range : coverage.covered()) covered.Add(range);
+    for (const v1::DataRange& range : coverage.covered()) covered.Add(range);
   }
 }
 
-void CutState::Save(v1::CutBoardState* state) const {
+void CutState::Save(v1::SavedCutState* state) const {
   state->set_newest(newest_);
   state->set_open(open_);
   state->set_round(round_);
@@ -103,7 +104,7 @@ void CutState::Save(v1::CutBoardState* state) const {
   }
 }
 
-void CutState::Load(const v1::CutBoardState& state) {
+void CutState::Load(const v1::SavedCutState& state) {
   newest_ = state.newest();
   open_ = state.open();
   round_ = state.round();

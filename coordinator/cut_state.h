@@ -16,7 +16,7 @@
 #include "coordinator/ranges/range_set.h"
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/checkpoint.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 
 namespace oarlock::coordinator {
 
@@ -57,7 +57,7 @@ class CutState {
   // Examples of a dead worker that are covered without a mark of it: before
   // newest() if no cut is open, else before the one after it.
   void Cover(const std::string& phase_name,
-             const std::vector<v1::WorkRange>& ranges);
+             const std::vector<v1::DataRange>& ranges);
   // Examples before newest(), by phase name.
   std::map<std::string, RangeSet> Covered() const;
   // Numbers up to this one have been used.
@@ -65,9 +65,9 @@ class CutState {
   // Those of a checkpoint that the job goes on from.
   void Restore(const v1::CheckpointManifest& manifest);
 
-  void Save(v1::CutBoardState* state) const;
+  void Save(v1::SavedCutState* state) const;
   // Takes the place of what is there.
-  void Load(const v1::CutBoardState& state);
+  void Load(const v1::SavedCutState& state);
 
  private:
   struct Report {

@@ -12,10 +12,10 @@ namespace oarlock::coordinator {
 namespace {
 
 using Intervals = google::protobuf::RepeatedPtrField<v1::ExampleInterval>;
-using Ranges = google::protobuf::RepeatedPtrField<v1::WorkRange>;
+using Ranges = google::protobuf::RepeatedPtrField<v1::DataRange>;
 
-v1::WorkRange RangeOf(const v1::ExampleInterval& interval) {
-  v1::WorkRange range;
+v1::DataRange RangeOf(const v1::ExampleInterval& interval) {
+  v1::DataRange range;
   range.set_source(interval.source());
   range.set_begin(interval.begin());
   range.set_end(interval.end());
@@ -37,8 +37,8 @@ struct Push {
 // What is leased, and where its lines are.
 class LeasedSet {
  public:
-  void Add(const v1::WorkRange& range) {
-    v1::WorkRange bounded = range;
+  void Add(const v1::DataRange& range) {
+    v1::DataRange bounded = range;
     if (range.end() == 0) bounded.set_end(kNoEnd);
     set_.Add(bounded);
     by_begin_[{range.source(), range.begin()}] = bounded;
@@ -54,11 +54,11 @@ class LeasedSet {
   void Locate(const v1::ExampleInterval& interval, Ranges* to) const {
     uint64_t begin = interval.begin();
     while (begin < interval.end()) {
-      v1::WorkRange* const piece = to->Add();
+      v1::DataRange* const piece = to->Add();
       *piece = RangeOf(interval);
       const auto after = by_begin_.upper_bound({interval.source(), begin});
       if (after != by_begin_.begin()) {
-        const v1::WorkRange& range = std::prev(after)->second;
+        const v1::DataRange& range = std::prev(after)->second;
         if (range.source() == interval.source() && range.end() > begin) {
           piece->set_byte_offset(range.byte_offset());
           piece->set_skip_lines(range.skip_lines() + begin - range.begin());
@@ -78,7 +78,7 @@ class LeasedSet {
   static constexpr uint64_t kNoEnd = std::numeric_limits<uint64_t>::max();
 
   RangeSet set_;
-  std::map<std::pair<uint32_t, uint64_t>, v1::WorkRange> by_begin_;
+  std::map<std::pair<uint32_t, uint64_t>, v1::DataRange> by_begin_;
 };
 
 // One epoch.
@@ -95,10 +95,10 @@ class Recovery {
   explicit Recovery(const DeadWorker& dead) : dead_(dead) {
     for (const auto& [epoch, leased] : dead.leased) {
       LeasedSet& set = epochs_[epoch].leased;
-      for (const v1::WorkRange& range : leased.ranges) set.Add(range);
-      for (const v1::PushRepair& completion : leased.push_completions) {
-        for (const v1::WorkRange& range : completion.examples()) set.Add(range);
-        for (const v1::WorkRange& range : completion.dense_examples()) {
+      for (const v1::DataRange& range : leased.ranges) set.Add(range);
+      for (const v1::PushCompletion& completion : leased.push_completions) {
+        for (const v1::DataRange& range : completion.examples()) set.Add(range);
+        for (const v1::DataRange& range : completion.dense_examples()) {
           set.Add(range);
         }
       }
@@ -114,7 +114,7 @@ class Recovery {
     std::map<uint32_t, RecoveredEpoch> recovered;
     for (auto& [epoch, of_epoch] : epochs_) {
       RangeSet covered = std::move(of_epoch.rows);
-      for (const v1::WorkRange& range : of_epoch.dense.ranges())
+      for (const v1::DataRange& range : of_epoch.dense.ranges())
         covered.Add(range);
       of_epoch.result.covered = covered.ranges();
       recovered[epoch] = std::move(of_epoch.result);
@@ -125,12 +125,12 @@ class Recovery {
  private:
   void Read(const v1::WorkerLedger& ledger) {
     highest_ = std::max<uint64_t>(highest_, ledger.highest());
-    AddTo(ledger.settled_examples(), &EpochExamples::rows);
-    AddTo(ledger.settled_dense_examples(), &EpochExamples::dense);
+    AddTo(ledger.fully_applied_examples(), &EpochExamples::rows);
+    AddTo(ledger.fully_applied_dense_examples(), &EpochExamples::dense);
     for (const v1::PushRecord& record : ledger.pushes()) {
       Push& push = pushes_[record.sequence()];
-      push.message_count = record.part_count();
-      push.messages.insert(record.parts().begin(), record.parts().end());
+      push.message_count = record.message_count();
+      push.messages.insert(record.messages().begin(), record.messages().end());
       push.examples = record.examples();
       push.dense_examples = record.dense_examples();
     }
@@ -155,7 +155,7 @@ class Recovery {
                      of_epoch.leased.Touches(push.dense_examples))) {
       return;
     }
-    v1::PushRepair& completion =
+    v1::PushCompletion& completion =
         of_epoch.result.push_completions.emplace_back();
     completion.mutable_worker()->set_worker_index(dead_.worker.value());
     completion.mutable_worker()->set_worker_generation(
@@ -171,42 +171,43 @@ class Recovery {
 
   // What is leased and is in no push, or in one for half of its gradients.
   void Return(const LeasedExamples& leased, EpochExamples* of_epoch) {
-    std::vector<v1::WorkRange> rows_alone;
-    std::vector<v1::WorkRange> dense_alone;
-    const auto append = [](std::vector<v1::WorkRange> ranges,
-                           std::vector<v1::WorkRange>* to) {
+    std::vector<v1::DataRange> rows_alone;
+    std::vector<v1::DataRange> dense_alone;
+    const auto append = [](std::vector<v1::DataRange> ranges,
+                           std::vector<v1::DataRange>* to) {
       to->insert(to->end(), ranges.begin(), ranges.end());
     };
-    for (const v1::WorkRange& range : leased.ranges) {
-      for (const v1::WorkRange& no_rows : of_epoch->rows.Missing(range)) {
+    for (const v1::DataRange& range : leased.ranges) {
+      for (const v1::DataRange& no_rows : of_epoch->rows.Missing(range)) {
         append(of_epoch->dense.Missing(no_rows), &of_epoch->result.returned);
         append(of_epoch->dense.Common(no_rows), &rows_alone);
       }
-      for (const v1::WorkRange& no_dense : of_epoch->dense.Missing(range)) {
+      for (const v1::DataRange& no_dense : of_epoch->dense.Missing(range)) {
         append(of_epoch->rows.Common(no_dense), &dense_alone);
       }
     }
-    for (const v1::PushRepair& completion : leased.push_completions) {
-      for (const v1::WorkRange& range : completion.examples()) {
+    for (const v1::PushCompletion& completion : leased.push_completions) {
+      for (const v1::DataRange& range : completion.examples()) {
         append(of_epoch->rows.Missing(range), &rows_alone);
       }
-      for (const v1::WorkRange& range : completion.dense_examples()) {
+      for (const v1::DataRange& range : completion.dense_examples()) {
         append(of_epoch->dense.Missing(range), &dense_alone);
       }
     }
-    AddUnnamed(rows_alone, &v1::PushRepair::mutable_examples, of_epoch);
-    AddUnnamed(dense_alone, &v1::PushRepair::mutable_dense_examples, of_epoch);
+    AddUnnamed(rows_alone, &v1::PushCompletion::mutable_examples, of_epoch);
+    AddUnnamed(dense_alone, &v1::PushCompletion::mutable_dense_examples,
+               of_epoch);
   }
 
   // REQUIRES: the ranges have ends.
-  static void AddUnnamed(const std::vector<v1::WorkRange>& ranges,
-                         Ranges* (v1::PushRepair::*field)(),
+  static void AddUnnamed(const std::vector<v1::DataRange>& ranges,
+                         Ranges* (v1::PushCompletion::*field)(),
                          EpochExamples* of_epoch) {
-    v1::PushRepair completion;
+    v1::PushCompletion completion;
     uint64_t room = kMaxCompletionExamples;
-    for (v1::WorkRange range : ranges) {
+    for (v1::DataRange range : ranges) {
       while (range.begin() < range.end()) {
-        v1::WorkRange* const piece = (completion.*field)()->Add();
+        v1::DataRange* const piece = (completion.*field)()->Add();
         *piece = range;
         piece->set_end(std::min(range.end(), range.begin() + room));
         const uint64_t size = piece->end() - range.begin();

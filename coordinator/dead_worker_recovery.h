@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/types.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 #include "proto/v1/coordinator_servers.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock::coordinator {
 
@@ -18,9 +18,9 @@ namespace oarlock::coordinator {
 struct LeasedExamples {
   // Without what a mark has covered. Rows and dense parameters need gradients
   // of them.
-  std::vector<v1::WorkRange> ranges;
+  std::vector<v1::DataRange> ranges;
   // Without a name: each says by itself which gradients are needed.
-  std::vector<v1::PushRepair> push_completions;
+  std::vector<v1::PushCompletion> push_completions;
 };
 
 struct DeadWorker {
@@ -37,12 +37,12 @@ struct RecoveredEpoch {
   // Without lease numbers. Those with a name complete the worker's pushes, in
   // the order of their sequences; the others have either examples or
   // dense_examples, at most kMaxCompletionExamples.
-  std::vector<v1::PushRepair> push_completions;
+  std::vector<v1::PushCompletion> push_completions;
   // Nothing of these was applied: leased again.
-  std::vector<v1::WorkRange> returned;
+  std::vector<v1::DataRange> returned;
   // Ascending. Not to be leased as ranges again: applied, or will be when the
   // push completions are done.
-  std::vector<v1::WorkRange> covered;
+  std::vector<v1::DataRange> covered;
 };
 
 // So that more than one worker works off what a dead one has left.

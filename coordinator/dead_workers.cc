@@ -34,7 +34,7 @@ void DeadWorkers::RecordLedgers(const v1::ServerHeartbeatRequest& request) {
         });
     if (record == records_.end() || record->claimed ||
         !record->incarnation.needs_ledgers ||
-        request.membership_version() < record->incarnation.fenced_by) {
+        request.workers_version() < record->incarnation.fenced_by) {
       continue;
     }
     record->ledgers[request.server_index()] = {request.server_generation(),
@@ -55,7 +55,7 @@ void DeadWorkers::Describe(ServerIndex server, uint64_t server_generation,
          response->add_wanted_ledgers());
   }
   for (const auto& [worker, generation] : forgotten_) {
-    Name(WorkerIndex(worker), generation, response->add_retired());
+    Name(WorkerIndex(worker), generation, response->add_forgotten());
   }
 }
 
@@ -123,7 +123,7 @@ const DeadWorkers::Incarnation* DeadWorkers::FirstUnrecovered() const {
   return nullptr;
 }
 
-void DeadWorkers::Save(v1::DeathBoardState* state) const {
+void DeadWorkers::Save(v1::SavedDeadWorkers* state) const {
   for (const Record& record : records_) {
     v1::DeathState* saved = state->add_deaths();
     Name(record.incarnation.worker, record.incarnation.generation.value(),
@@ -132,18 +132,18 @@ void DeadWorkers::Save(v1::DeathBoardState* state) const {
     saved->set_needs_ledgers(record.incarnation.needs_ledgers);
     saved->set_taken(record.claimed);
     for (const auto& [server, reported] : record.ledgers) {
-      v1::ToldLedgerState* ledger = saved->add_ledgers();
+      v1::ReportedLedgerState* ledger = saved->add_ledgers();
       ledger->set_server_index(server);
       ledger->set_server_generation(reported.server_generation);
       *ledger->mutable_ledger() = reported.ledger;
     }
   }
   for (const auto& [worker, generation] : forgotten_) {
-    Name(WorkerIndex(worker), generation, state->add_retired());
+    Name(WorkerIndex(worker), generation, state->add_forgotten());
   }
 }
 
-void DeadWorkers::Load(const v1::DeathBoardState& state) {
+void DeadWorkers::Load(const v1::SavedDeadWorkers& state) {
   *this = DeadWorkers();
   for (const v1::DeathState& saved : state.deaths()) {
     Record& record = records_.emplace_back();
@@ -153,12 +153,12 @@ void DeadWorkers::Load(const v1::DeathBoardState& state) {
     record.incarnation.fenced_by = saved.fenced_by();
     record.incarnation.needs_ledgers = saved.needs_ledgers();
     record.claimed = saved.taken();
-    for (const v1::ToldLedgerState& reported : saved.ledgers()) {
+    for (const v1::ReportedLedgerState& reported : saved.ledgers()) {
       record.ledgers[reported.server_index()] = {reported.server_generation(),
                                                  reported.ledger()};
     }
   }
-  for (const v1::WorkerIncarnation& forgotten : state.retired()) {
+  for (const v1::WorkerIncarnation& forgotten : state.forgotten()) {
     SetForgotten(WorkerIndex(forgotten.worker_index()),
                  Generation(forgotten.worker_generation()));
   }

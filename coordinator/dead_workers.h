@@ -70,9 +70,9 @@ class DeadWorkers {
   // The pending one whose ledgers are waited for the longest; null: none.
   const Incarnation* FirstUnrecovered() const;
 
-  void Save(v1::DeathBoardState* state) const;
+  void Save(v1::SavedDeadWorkers* state) const;
   // Takes the place of what is there.
-  void Load(const v1::DeathBoardState& state);
+  void Load(const v1::SavedDeadWorkers& state);
 
  private:
   struct Reported {

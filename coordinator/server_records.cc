@@ -39,7 +39,7 @@ absl::Status ServerRecords::RecordHeartbeat(
     server.generation = request.server_generation();
   }
   server.last_heard = now;
-  server.membership_version = request.membership_version();
+  server.workers_version = request.workers_version();
   server.left = request.leaving();
   return absl::OkStatus();
 }
@@ -70,7 +70,7 @@ uint64_t ServerRecords::KnownMembershipVersion(uint64_t newest,
   uint64_t version = newest;
   for (const Record& server : servers_) {
     if (server.generation != 0 && !Alive(server, now)) continue;
-    version = std::min(version, server.membership_version);
+    version = std::min(version, server.workers_version);
   }
   return version;
 }
@@ -91,7 +91,7 @@ void ServerRecords::Save(
     v1::ServerRecordState* saved = state->Add();
     saved->set_server_generation(server.generation);
     saved->set_last_heard_unix_ns(ToRecorded(server.last_heard));
-    saved->set_membership_version(server.membership_version);
+    saved->set_workers_version(server.workers_version);
     saved->set_knows_it_is_over(server.knows_it_is_over);
     saved->set_left(server.left);
   }
@@ -104,7 +104,7 @@ void ServerRecords::Load(
     const v1::ServerRecordState& saved = state[static_cast<int>(i)];
     servers_[i] = {.generation = saved.server_generation(),
                    .last_heard = FromRecorded(saved.last_heard_unix_ns()),
-                   .membership_version = saved.membership_version(),
+                   .workers_version = saved.workers_version(),
                    .knows_it_is_over = saved.knows_it_is_over(),
                    .left = saved.left()};
   }

@@ -54,7 +54,7 @@ class ServerRecords {
     // 0: has never been heard of.
     uint64_t generation = 0;
     absl::Time last_heard;
-    uint64_t membership_version = 0;
+    uint64_t workers_version = 0;
     bool knows_it_is_over = false;
     // It said that it goes.
     bool left = false;

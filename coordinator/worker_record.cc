@@ -21,9 +21,9 @@ std::string WorkerRecord::Name() const {
 }
 
 bool WorkerRecord::HasHeard(const v1::RegisterWorkerRequest& request) const {
-  return request.registration() != 0 &&
+  return request.registration_id() != 0 &&
          std::find(registrations.begin(), registrations.end(),
-                   request.registration()) != registrations.end();
+                   request.registration_id()) != registrations.end();
 }
 
 void WorkerRecord::RecordRegistration(
@@ -32,7 +32,7 @@ void WorkerRecord::RecordRegistration(
   if (registrations.size() >= kRememberedRegistrations) {
     registrations.pop_front();
   }
-  registrations.push_back(request.registration());
+  registrations.push_back(request.registration_id());
   registered_response = response;
 }
 
@@ -42,8 +42,8 @@ void WorkerRecord::Save(v1::WorkerRecordState* saved) const {
   saved->set_lost_at_unix_ns(ToRecorded(lost_at));
   saved->set_last_report(last_report);
   saved->set_had_examples(had_examples);
-  saved->mutable_registrations()->Add(registrations.begin(),
-                                      registrations.end());
+  saved->mutable_registration_ids()->Add(registrations.begin(),
+                                         registrations.end());
   *saved->mutable_registered() = registered_response;
   saved->set_trained_epochs(trained_epochs);
 }
@@ -54,8 +54,8 @@ void WorkerRecord::Load(const v1::WorkerRecordState& saved) {
   lost_at = FromRecorded(saved.lost_at_unix_ns());
   last_report = saved.last_report();
   had_examples = saved.had_examples();
-  registrations.assign(saved.registrations().begin(),
-                       saved.registrations().end());
+  registrations.assign(saved.registration_ids().begin(),
+                       saved.registration_ids().end());
   registered_response = saved.registered();
   trained_epochs = saved.trained_epochs();
 }

@@ -209,28 +209,28 @@ absl::StatusOr<uint64_t> LocalJobClient::ReportSteps(uint64_t finished,
   return finished_steps_;
 }
 
-absl::StatusOr<data::ExampleIntervals> LocalJobClient::DefineWork(
+absl::StatusOr<data::ExampleIntervals> LocalJobClient::DefinePhase(
     const std::string& phase_name, const std::vector<data::DataRange>& items,
     uint64_t num_examples, const std::string& order) {
-  const v1::DefineWorkRequest request =
-      client::ToDefineWorkRequest(phase_name, items, num_examples, order);
-  OARLOCK_RETURN_IF_ERROR(coordinator_.DefineWork(request).status());
+  const v1::DefinePhaseRequest request =
+      client::ToDefinePhaseRequest(phase_name, items, num_examples, order);
+  OARLOCK_RETURN_IF_ERROR(coordinator_.DefinePhase(request).status());
   return data::ExampleIntervals();
 }
 
-absl::StatusOr<client::Leases> LocalJobClient::LeaseWork(
+absl::StatusOr<client::Leases> LocalJobClient::LeaseRanges(
     const std::string& phase_name, uint32_t max_items,
     const std::vector<uint64_t>& done_leases) {
-  v1::LeaseWorkRequest request;
-  request.set_work(phase_name);
+  v1::LeaseRangesRequest request;
+  request.set_phase_name(phase_name);
   request.set_worker_generation(generation_);
   request.set_max_ranges(max_items);
   for (uint64_t lease : done_leases) request.add_done(lease);
   // One call at a time, so that they come in the order of their numbers.
   absl::MutexLock lock(&mutex_);
   request.set_request(++last_lease_request_);
-  OARLOCK_ASSIGN_OR_RETURN(const v1::LeaseWorkResponse response,
-                           coordinator_.LeaseWork(request));
+  OARLOCK_ASSIGN_OR_RETURN(const v1::LeaseRangesResponse response,
+                           coordinator_.LeaseRanges(request));
   return client::ToLeases(response);
 }
 
@@ -253,19 +253,19 @@ absl::Status LocalJobClient::StopTraining(const std::string& reason) {
   return coordinator_.StopTraining(request);
 }
 
-absl::StatusOr<bool> LocalJobClient::BeginPass(uint32_t epoch) {
-  v1::BeginPassRequest request;
+absl::StatusOr<bool> LocalJobClient::BeginEpoch(uint32_t epoch) {
+  v1::BeginEpochRequest request;
   request.set_epoch(epoch);
-  OARLOCK_ASSIGN_OR_RETURN(const v1::BeginPassResponse response,
-                           coordinator_.BeginPass(request));
+  OARLOCK_ASSIGN_OR_RETURN(const v1::BeginEpochResponse response,
+                           coordinator_.BeginEpoch(request));
   return response.begins();
 }
 
-absl::Status LocalJobClient::NoteFile(const v1::TrainingFile& file) {
-  v1::NoteFileRequest request;
+absl::Status LocalJobClient::RecordFile(const v1::TrainingFile& file) {
+  v1::RecordFileRequest request;
   request.set_worker_generation(generation_);
   *request.mutable_file() = file;
-  return coordinator_.NoteFile(request);
+  return coordinator_.RecordFile(request);
 }
 
 absl::StatusOr<v1::ListFilesResponse> LocalJobClient::ListFiles(

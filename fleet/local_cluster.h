@@ -106,10 +106,10 @@ class LocalJobClient : public client::JobClient {
   }
   absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
                                        uint64_t awaited) override;
-  absl::StatusOr<data::ExampleIntervals> DefineWork(
+  absl::StatusOr<data::ExampleIntervals> DefinePhase(
       const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) override;
-  absl::StatusOr<client::Leases> LeaseWork(
+  absl::StatusOr<client::Leases> LeaseRanges(
       const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) override;
   absl::Status Checkpoint() override {
@@ -121,8 +121,8 @@ class LocalJobClient : public client::JobClient {
   bool training_stopped() const override {
     return coordinator_.training_stopped();
   }
-  absl::StatusOr<bool> BeginPass(uint32_t epoch) override;
-  absl::Status NoteFile(const v1::TrainingFile& file) override;
+  absl::StatusOr<bool> BeginEpoch(uint32_t epoch) override;
+  absl::Status RecordFile(const v1::TrainingFile& file) override;
   absl::StatusOr<v1::ListFilesResponse> ListFiles(
       uint32_t first_epoch) override;
   absl::Status Alive() const override { return absl::OkStatus(); }

@@ -450,7 +450,7 @@ absl::StatusOr<v1::NodeShare> ShareOfNode(
 }
 
 absl::StatusOr<JobLayout> LayOutNodes(const v1::LaunchConfig& config,
-                                      const v1::MeetingRound& attempt) {
+                                      const v1::NodesReady& attempt) {
   OARLOCK_ASSIGN_OR_RETURN(const Mode mode, ReadMode(config));
   JobLayout layout;
   layout.collective = mode.collective;

@@ -63,7 +63,7 @@ absl::StatusOr<v1::NodeShare> ShareOfNode(
 // ranks. InvalidArgument: two processes have the same endpoint, or there are
 // too many.
 absl::StatusOr<JobLayout> LayOutNodes(const v1::LaunchConfig& config,
-                                      const v1::MeetingRound& attempt);
+                                      const v1::NodesReady& attempt);
 
 // "host:port" of each.
 std::vector<std::string> ToEndpoints(

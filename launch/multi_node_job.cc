@@ -77,8 +77,7 @@ class MultiNodeJob {
       const v1::NodeReport& report,
       const cluster::SecurityOptions& security) const;
   // One attempt: the exit code, or nothing when there is another one.
-  absl::StatusOr<std::optional<int>> RunAttempt(
-      const v1::MeetingRound& attempt);
+  absl::StatusOr<std::optional<int>> RunAttempt(const v1::NodesReady& attempt);
   // Tells the others how the processes of this node have ended.
   std::optional<int> EndAttempt(const Launcher& launcher, int exit_code);
 
@@ -147,7 +146,7 @@ absl::Status MultiNodeJob::Connect(const v1::NodeShare& share) {
 std::optional<int> MultiNodeJob::EndAttempt(const Launcher& launcher,
                                             int exit_code) {
   const bool stop_requested = client_->over().has_value();
-  const v1::MeetingOver over =
+  const v1::AttemptOver over =
       exit_code == 0 ? client_->Done()
                      : client_->Failed(launcher.failure(), launcher.is_final());
   if (over.success()) return 0;
@@ -161,7 +160,7 @@ std::optional<int> MultiNodeJob::EndAttempt(const Launcher& launcher,
 }
 
 absl::StatusOr<std::optional<int>> MultiNodeJob::RunAttempt(
-    const v1::MeetingRound& attempt) {
+    const v1::NodesReady& attempt) {
   OARLOCK_ASSIGN_OR_RETURN(const JobLayout layout,
                            LayOutNodes(config_, attempt));
   LaunchPlan plan =
@@ -169,17 +168,17 @@ absl::StatusOr<std::optional<int>> MultiNodeJob::RunAttempt(
   // Ranks are started again by all nodes together.
   if (plan.collective) plan.max_restart = 0;
   spdlog::info("attempt {}: this is node {} of {}, with {} processes",
-               attempt.round(), attempt.node(), layout.nodes.size(),
+               attempt.attempt(), attempt.node(), layout.nodes.size(),
                plan.processes.size());
-  if (config_.print_config() && attempt.round() == 0) {
+  if (config_.print_config() && attempt.attempt() == 0) {
     std::fputs(DescribePlan(plan).c_str(), stdout);
     std::fflush(stdout);
   }
   LauncherOptions options = options_;
-  options.attempts_before = static_cast<int>(attempt.round());
+  options.attempts_before = static_cast<int>(attempt.attempt());
   options.stop_request =
       [this]() -> std::optional<LauncherOptions::StopRequest> {
-    const std::optional<v1::MeetingOver> over = client_->over();
+    const std::optional<v1::AttemptOver> over = client_->over();
     if (!over.has_value()) return std::nullopt;
     return LauncherOptions::StopRequest{over->reason(), over->again()};
   };
@@ -199,7 +198,7 @@ absl::StatusOr<int> MultiNodeJob::Run() {
                            ShareOfNode(config_, environment_, machine_));
   OARLOCK_RETURN_IF_ERROR(Connect(share));
   while (true) {
-    OARLOCK_ASSIGN_OR_RETURN(const v1::MeetingRound attempt,
+    OARLOCK_ASSIGN_OR_RETURN(const v1::NodesReady attempt,
                              client_->Join(share));
     OARLOCK_ASSIGN_OR_RETURN(const std::optional<int> exit_code,
                              RunAttempt(attempt));

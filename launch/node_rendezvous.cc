@@ -31,7 +31,7 @@ uint32_t AttemptOf(const v1::NodeReport& report) {
     case v1::NodeReport::kDone:
       return report.done();
     default:
-      return report.failed().round();
+      return report.failed().attempt();
   }
 }
 
@@ -164,12 +164,12 @@ absl::StatusOr<NodeRendezvous::Node*> NodeRendezvous::Enter(
   return &nodes_.back();
 }
 
-absl::StatusOr<v1::MeetingAnswer> NodeRendezvous::Report(
+absl::StatusOr<v1::NodeReportResponse> NodeRendezvous::Report(
     const v1::NodeReport& report) {
   absl::MutexLock lock(&mutex_);
   OARLOCK_ASSIGN_OR_RETURN(Node* const node, Enter(report));
   if (node == nullptr) {
-    v1::MeetingAnswer response;
+    v1::NodeReportResponse response;
     *response.mutable_over() = over_;
     if (over_.reason().empty() && !over_.success()) {
       // Of a rendezvous before this one.
@@ -260,9 +260,9 @@ void NodeRendezvous::GiveUp(const std::string& reason) {
   over_.set_reason(reason);
 }
 
-v1::MeetingAnswer NodeRendezvous::ResponseTo(const v1::NodeReport& report,
-                                             Node* node) {
-  v1::MeetingAnswer response;
+v1::NodeReportResponse NodeRendezvous::ResponseTo(const v1::NodeReport& report,
+                                                  Node* node) {
+  v1::NodeReportResponse response;
   if (state_ == State::kOver) {
     node->notified = true;
     *response.mutable_over() = over_;
@@ -272,13 +272,13 @@ v1::MeetingAnswer NodeRendezvous::ResponseTo(const v1::NodeReport& report,
              (state_ == State::kWaiting || AttemptOf(report) != attempt_)) {
     *response.mutable_over() = over_;
   } else {
-    response.mutable_round()->set_round(attempt_);
-    response.mutable_round()->set_node(node->rank);
+    response.mutable_ready()->set_attempt(attempt_);
+    response.mutable_ready()->set_node(node->rank);
     if (!report.has_ready()) return response;
     std::vector<const Node*> by_rank(nodes_.size());
     for (const Node& each : nodes_) by_rank[each.rank] = &each;
     for (const Node* each : by_rank) {
-      *response.mutable_round()->add_nodes() = each->share;
+      *response.mutable_ready()->add_nodes() = each->share;
     }
   }
   return response;

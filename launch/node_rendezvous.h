@@ -52,7 +52,7 @@ class NodeRendezvous {
   NodeRendezvous(Options options, const Clock& clock);
 
   // Answers a launcher. Errors: see LaunchService.Report.
-  absl::StatusOr<v1::MeetingAnswer> Report(const v1::NodeReport& report);
+  absl::StatusOr<v1::NodeReportResponse> Report(const v1::NodeReport& report);
 
   // Time goes by: to be called kHeartbeatsPerTimeout times per
   // `heartbeat_timeout`.
@@ -89,7 +89,7 @@ class NodeRendezvous {
   void OnFailed(const v1::NodeFailure& failure, const Node& node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::MeetingAnswer ResponseTo(const v1::NodeReport& report, Node* node)
+  v1::NodeReportResponse ResponseTo(const v1::NodeReport& report, Node* node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether there can be an attempt after this one.
@@ -123,7 +123,7 @@ class NodeRendezvous {
   // In this state.
   int ticks_ ABSL_GUARDED_BY(mutex_) = 0;
   // How the last attempt ended.
-  v1::MeetingOver over_ ABSL_GUARDED_BY(mutex_);
+  v1::AttemptOver over_ ABSL_GUARDED_BY(mutex_);
   // The last launcher that was refused, for the message of who waits in vain.
   std::string last_refusal_ ABSL_GUARDED_BY(mutex_);
 };

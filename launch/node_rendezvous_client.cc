@@ -77,7 +77,7 @@ void NodeRendezvousClient::Run() {
     const v1::NodeReport report = report_;
     const int number = report_number_;
     mutex_.Unlock();
-    v1::MeetingAnswer response;
+    v1::NodeReportResponse response;
     const absl::Time begin = clock_.Now();
     const absl::Status status = Report(report, &response);
     took = clock_.Now() - begin;
@@ -100,7 +100,7 @@ void NodeRendezvousClient::Run() {
 }
 
 absl::Status NodeRendezvousClient::Report(const v1::NodeReport& report,
-                                          v1::MeetingAnswer* response) {
+                                          v1::NodeReportResponse* response) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(GrpcDeadline(kResponseIntervals * interval_));
@@ -110,13 +110,13 @@ absl::Status NodeRendezvousClient::Report(const v1::NodeReport& report,
   return cluster::FromGrpc(stub_->Report(&context, report, response));
 }
 
-void NodeRendezvousClient::OnResponse(const v1::MeetingAnswer& response) {
+void NodeRendezvousClient::OnResponse(const v1::NodeReportResponse& response) {
   unanswered_ = 0;
   if (response.has_over()) {
     over_ = response.over();
-  } else if (response.has_round() && report_.has_ready()) {
-    attempt_ = response.round();
-    report_.set_running(response.round().round());
+  } else if (response.has_ready() && report_.has_ready()) {
+    attempt_ = response.ready();
+    report_.set_running(response.ready().attempt());
     ++report_number_;
     news_ = true;
   } else if (response.has_waiting()) {
@@ -151,9 +151,9 @@ void NodeRendezvousClient::OnFailure(const absl::Status& status,
     return;
   }
   if (unanswered_ < kHeartbeatsPerTimeout) return;
-  v1::MeetingOver& over = over_.emplace();
+  v1::AttemptOver& over = over_.emplace();
   over.set_again(collective_ && attempt_.has_value() &&
-                 attempt_->round() < options_.report.max_restart());
+                 attempt_->attempt() < options_.report.max_restart());
   over.set_reason(absl::StrCat(
       "node 0 (", options_.endpoint, ") sent no heartbeat for ",
       absl::FormatDuration(options_.heartbeat_timeout),
@@ -175,8 +175,7 @@ void NodeRendezvousClient::Tell(const v1::NodeReport& report) {
   news_ = true;
 }
 
-absl::StatusOr<v1::MeetingRound> NodeRendezvousClient::Join(
-    v1::NodeShare share) {
+absl::StatusOr<v1::NodesReady> NodeRendezvousClient::Join(v1::NodeShare share) {
   absl::MutexLock lock(&mutex_);
   attempt_.reset();
   over_.reset();
@@ -194,26 +193,26 @@ absl::StatusOr<v1::MeetingRound> NodeRendezvousClient::Join(
   return absl::AbortedError(over_->reason());
 }
 
-std::optional<v1::MeetingOver> NodeRendezvousClient::over() const {
+std::optional<v1::AttemptOver> NodeRendezvousClient::over() const {
   absl::MutexLock lock(&mutex_);
   return over_;
 }
 
-v1::MeetingOver NodeRendezvousClient::AwaitOver() {
+v1::AttemptOver NodeRendezvousClient::AwaitOver() {
   mutex_.Await(absl::Condition(this, &NodeRendezvousClient::IsOver));
   return *over_;
 }
 
-v1::MeetingOver NodeRendezvousClient::Done() {
+v1::AttemptOver NodeRendezvousClient::Done() {
   absl::MutexLock lock(&mutex_);
   if (over_) return *over_;
   v1::NodeReport report = options_.report;
-  report.set_done(attempt_->round());
+  report.set_done(attempt_->attempt());
   Tell(report);
   return AwaitOver();
 }
 
-v1::MeetingOver NodeRendezvousClient::Failed(const std::string& what,
+v1::AttemptOver NodeRendezvousClient::Failed(const std::string& what,
                                              bool final) {
   absl::MutexLock lock(&mutex_);
   if (over_) {
@@ -222,7 +221,7 @@ v1::MeetingOver NodeRendezvousClient::Failed(const std::string& what,
     over_.reset();
   }
   v1::NodeReport report = options_.report;
-  report.mutable_failed()->set_round(attempt_->round());
+  report.mutable_failed()->set_attempt(attempt_->attempt());
   report.mutable_failed()->set_what(what);
   report.mutable_failed()->set_final(final);
   Tell(report);

@@ -51,28 +51,28 @@ class NodeRendezvousClient {
   // others take this node's processes to run. DeadlineExceeded: who has not
   // come, or that node 0 did not answer. Errors of LaunchService.Report.
   // Aborted: the job has ended meanwhile.
-  absl::StatusOr<v1::MeetingRound> Join(v1::NodeShare share);
+  absl::StatusOr<v1::NodesReady> Join(v1::NodeShare share);
 
   // How the attempt ended, once the others have ended it, or node 0 has been
   // silent for `heartbeat_timeout`.
-  std::optional<v1::MeetingOver> over() const;
+  std::optional<v1::AttemptOver> over() const;
 
   // The processes of this node have ended: well, or not. Returns how the
   // attempt ended; Done waits for the other nodes without limit.
-  v1::MeetingOver Done();
-  v1::MeetingOver Failed(const std::string& what, bool final);
+  v1::AttemptOver Done();
+  v1::AttemptOver Failed(const std::string& what, bool final);
 
  private:
   void Run();
   absl::Status Report(const v1::NodeReport& report,
-                      v1::MeetingAnswer* response);
-  void OnResponse(const v1::MeetingAnswer& response)
+                      v1::NodeReportResponse* response);
+  void OnResponse(const v1::NodeReportResponse& response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnFailure(const absl::Status& status, absl::Duration took)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NobodyAnswered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(const v1::NodeReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::MeetingOver AwaitOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::AttemptOver AwaitOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasAttemptOrEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return attempt_.has_value() || over_.has_value() || !refusal_.ok();
   }
@@ -94,8 +94,8 @@ class NodeRendezvousClient {
   // To be reported at once.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   bool collective_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<v1::MeetingRound> attempt_ ABSL_GUARDED_BY(mutex_);
-  std::optional<v1::MeetingOver> over_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::NodesReady> attempt_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::AttemptOver> over_ ABSL_GUARDED_BY(mutex_);
   // Not OK: this launcher does not belong there.
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   // Intervals without a response to a report, and why the last one got none.

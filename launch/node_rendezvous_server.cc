@@ -17,12 +17,12 @@ constexpr absl::Duration kLastResponses = absl::Milliseconds(500);
 
 grpc::Status NodeRendezvousServer::Service::Report(
     grpc::ServerContext* context, const v1::NodeReport* report,
-    v1::MeetingAnswer* response) {
+    v1::NodeReportResponse* response) {
   if (absl::Status status = cluster::CheckToken(*context, token_);
       !status.ok()) {
     return cluster::ToGrpc(status);
   }
-  absl::StatusOr<v1::MeetingAnswer> result = rendezvous_->Report(*report);
+  absl::StatusOr<v1::NodeReportResponse> result = rendezvous_->Report(*report);
   if (!result.ok()) return cluster::ToGrpc(result.status());
   *response = *std::move(result);
   return grpc::Status::OK;

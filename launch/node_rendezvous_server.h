@@ -40,7 +40,7 @@ class NodeRendezvousServer {
         : rendezvous_(rendezvous), token_(std::move(token)) {}
     grpc::Status Report(grpc::ServerContext* context,
                         const v1::NodeReport* report,
-                        v1::MeetingAnswer* response) override;
+                        v1::NodeReportResponse* response) override;
 
    private:
     NodeRendezvous* const rendezvous_;

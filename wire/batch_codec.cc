@@ -164,7 +164,7 @@ absl::Status ReadCall(BatchReader* in, size_t end,
   return calls->size() > num_before ? absl::OkStatus() : in->Malformed();
 }
 
-// Reads a BatchAnswer that ends at `end`.
+// Reads a BatchResult that ends at `end`.
 absl::Status ReadResponse(
     BatchReader* in, size_t end,
     std::vector<absl::StatusOr<grpc::ByteBuffer>>* responses) {

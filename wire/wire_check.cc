@@ -54,16 +54,16 @@ class Checker {
   }
 
   absl::Status MessageNumber(const v1::RequestHeader& header) const {
-    if (header.part_count() == 0 || header.table_part_count() == 0) {
-      return Invalid("header", "part_count is ", header.part_count(),
-                     " and table_part_count ", header.table_part_count(),
+    if (header.message_count() == 0 || header.table_message_count() == 0) {
+      return Invalid("header", "message_count is ", header.message_count(),
+                     " and table_message_count ", header.table_message_count(),
                      "; a push has at least one message");
     }
-    if (header.part_index() >= header.part_count() ||
-        header.table_part_count() > header.part_count()) {
-      return Invalid("header", "part_index is ", header.part_index(),
-                     " and table_part_count ", header.table_part_count(),
-                     " of part_count ", header.part_count(),
+    if (header.message_index() >= header.message_count() ||
+        header.table_message_count() > header.message_count()) {
+      return Invalid("header", "message_index is ", header.message_index(),
+                     " and table_message_count ", header.table_message_count(),
+                     " of message_count ", header.message_count(),
                      "; the index must be below it, the count at most it");
     }
     return absl::OkStatus();
@@ -215,8 +215,8 @@ absl::Status CheckAndComplete(const RawFields& raw,
                               PushDenseRequestView* view) {
   const Checker check("PushDenseRequest");
   OARLOCK_RETURN_IF_ERROR(check.MessageNumber(view->header));
-  OARLOCK_RETURN_IF_ERROR(check.Format(raw.answer_format));
-  view->answer_format = static_cast<v1::ValueFormat>(raw.answer_format);
+  OARLOCK_RETURN_IF_ERROR(check.Format(raw.response_format));
+  view->response_format = static_cast<v1::ValueFormat>(raw.response_format);
   OARLOCK_RETURN_IF_ERROR(CompleteBlocks(check, raw, &view->blocks));
   if (!view->known_versions.empty()) {
     OARLOCK_RETURN_IF_ERROR(check.OnePer("known_versions",

@@ -17,7 +17,7 @@ struct RawFields {
   std::vector<uint32_t> indices;  // partitions or blocks
   std::vector<uint32_t> group_sizes;
   int format = v1::FLOAT32;
-  int answer_format = v1::FLOAT32;
+  int response_format = v1::FLOAT32;
   SlicedBytes values;
   SlicedBytes values16;
 };

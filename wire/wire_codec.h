@@ -94,7 +94,7 @@ struct PushDenseRequestView {
   ReceivedFloats values;  // [num_values]
   uint32_t num_steps = 0;
   bool with_values = false;
-  v1::ValueFormat answer_format = v1::FLOAT32;
+  v1::ValueFormat response_format = v1::FLOAT32;
   std::vector<uint64_t> known_versions;  // none, or as many as blocks
 };
 
@@ -155,7 +155,7 @@ grpc::ByteBuffer EncodePushDenseRequest(
     uint32_t num_steps, bool with_values,
     absl::Span<const uint64_t> known_versions = {},
     v1::ValueFormat format = v1::FLOAT32,
-    v1::ValueFormat answer_format = v1::FLOAT32);
+    v1::ValueFormat response_format = v1::FLOAT32);
 grpc::ByteBuffer EncodePushResponse(const v1::PushResponse& response);
 
 }  // namespace oarlock::wire

@@ -89,7 +89,7 @@ bool ReadInPlace(WireReader& in, PushDenseRequestView* view, RawFields* raw) {
       in.Enum(4, &raw->format) &&
       in.FixedArray(5, sizeof(float), &raw->values) &&
       in.Bytes(6, &raw->values16) && in.Uint32(7, &view->num_steps) &&
-      in.Bool(8, &view->with_values) && in.Enum(9, &raw->answer_format) &&
+      in.Bool(8, &view->with_values) && in.Enum(9, &raw->response_format) &&
       in.PackedUint64(10, kMaxGroupsPerMessage, &view->known_versions) &&
       in.AtEnd();
   view->table = TableId(table);
@@ -182,7 +182,7 @@ void CopyParsed(const v1::PushDenseRequest& message, PushDenseRequestView* view,
   raw->values16 = CopyBytes(message.values16());
   view->num_steps = message.num_steps();
   view->with_values = message.with_values();
-  raw->answer_format = message.answer_format();
+  raw->response_format = message.response_format();
   view->known_versions = ToVector(message.known_versions());
 }
 

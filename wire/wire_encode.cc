@@ -200,7 +200,7 @@ grpc::ByteBuffer EncodePushDenseRequest(
     absl::Span<const BlockIndex> blocks, absl::Span<const grpc::Slice> values,
     uint32_t num_steps, bool with_values,
     absl::Span<const uint64_t> known_versions, v1::ValueFormat format,
-    v1::ValueFormat answer_format) {
+    v1::ValueFormat response_format) {
   WireWriter writer;
   writer.Message(1, header);
   writer.Varint(2, table.value());
@@ -209,7 +209,7 @@ grpc::ByteBuffer EncodePushDenseRequest(
   WriteValues(&writer, 5, 6, format, values);
   writer.Varint(7, num_steps);
   writer.Varint(8, with_values);
-  writer.Varint(9, answer_format);
+  writer.Varint(9, response_format);
   writer.PackedVarints(10, known_versions, Itself<uint64_t>);
   return writer.Finish();
 }

@@ -91,7 +91,7 @@ class Trainer {
   // Before each epoch: whether it begins, the same on all workers. No when
   // training was stopped, early or by a command.
   absl::StatusOr<bool> MayBeginEpoch(uint32_t epoch) {
-    return job_->BeginPass(epoch);
+    return job_->BeginEpoch(epoch);
   }
   // In place of epochs over the training files: those of --watch_dir, until
   // training is stopped.

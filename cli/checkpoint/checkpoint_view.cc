@@ -45,9 +45,9 @@ uint64_t BytesOf(const v1::ServerPart& server) {
 }
 
 // Examples in ranges with an end.
-uint64_t ExamplesOf(const v1::WorkCoverage& coverage) {
+uint64_t ExamplesOf(const v1::PhaseCoverage& coverage) {
   uint64_t examples = 0;
-  for (const v1::WorkRange& range : coverage.covered()) {
+  for (const v1::DataRange& range : coverage.covered()) {
     if (range.end() > range.begin()) examples += range.end() - range.begin();
   }
   return examples;
@@ -99,7 +99,7 @@ std::string FormatCheckpoint(const checkpoint::LoadedCheckpoint& checkpoint) {
   absl::StrAppend(&text, FormatColumns(rows));
   if (manifest.works_size() == 0) return text;
   rows = {{"phase", "examples", "ranges", "over"}};
-  for (const v1::WorkCoverage& coverage : manifest.works()) {
+  for (const v1::PhaseCoverage& coverage : manifest.works()) {
     rows.push_back({coverage.work(), absl::StrCat(ExamplesOf(coverage)),
                     absl::StrCat(coverage.covered_size()),
                     coverage.done() ? "yes" : "no"});
@@ -135,8 +135,8 @@ nlohmann::ordered_json CheckpointJson(
                        {"written_bytes", server.written_bytes()},
                        {"write_seconds", server.write_seconds()}});
   }
-  for (const v1::WorkCoverage& coverage : manifest.works()) {
-    coverages.push_back({{"work", coverage.work()},
+  for (const v1::PhaseCoverage& coverage : manifest.works()) {
+    coverages.push_back({{"phase_name", coverage.work()},
                          {"examples", ExamplesOf(coverage)},
                          {"ranges", coverage.covered_size()},
                          {"done", coverage.done()}});
@@ -153,7 +153,7 @@ nlohmann::ordered_json CheckpointJson(
           {"next_generation", manifest.next_generation()},
           {"tables", std::move(tables)},
           {"servers", std::move(servers)},
-          {"works", std::move(coverages)}};
+          {"coverage", std::move(coverages)}};
 }
 
 }  // namespace oarlock::cli

@@ -132,7 +132,7 @@ Json JobStatusJson(const v1::JobStatusResponse& status) {
   json["evaluations"] = Json::array();
   for (const v1::Evaluation& evaluation : status.evaluations()) {
     json["evaluations"].push_back(
-        {{"work", evaluation.work()},
+        {{"phase_name", evaluation.work()},
          {"file", evaluation.file()},
          {"examples", evaluation.examples()},
          {"auc", evaluation.auc()},

@@ -169,8 +169,8 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Create(
 }
 
 absl::Status RunFile::RecordCall(const v1::CoordinatorCall& call) {
-  if (call.has_define_work() && call.define_work().ranges().empty() &&
-      EpochOfPhaseName(call.define_work().work()).has_value()) {
+  if (call.has_define_phase() && call.define_phase().ranges().empty() &&
+      EpochOfPhaseName(call.define_phase().phase_name()).has_value()) {
     return Forbid("data that is not leased");
   }
   if (!call.has_server_heartbeat() ||

@@ -15,12 +15,12 @@ namespace oarlock::coordinator {
 namespace {
 
 template <typename Leased>
-bool IsOf(const Leased& leased, const v1::LeaseWorkRequest& request) {
+bool IsOf(const Leased& leased, const v1::LeaseRangesRequest& request) {
   return leased.worker == request.worker_index() &&
          leased.generation == request.worker_generation();
 }
 
-// What of the order `of` is not in `order`; see DefineWorkRequest.
+// What of the order `of` is not in `order`; see DefinePhaseRequest.
 std::string PartsMissingFrom(absl::string_view order, absl::string_view of) {
   const std::vector<absl::string_view> there = absl::StrSplit(order, ", ");
   std::vector<absl::string_view> missing = absl::StrSplit(of, ", ");
@@ -32,76 +32,79 @@ std::string PartsMissingFrom(absl::string_view order, absl::string_view of) {
 
 }  // namespace
 
-absl::Status RangeQueue::Define(const v1::DefineWorkRequest& request) {
-  if (request.work().empty() || request.work().size() > kMaxNameBytes) {
+absl::Status RangeQueue::Define(const v1::DefinePhaseRequest& request) {
+  if (request.phase_name().empty() ||
+      request.phase_name().size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a phase name has ", request.work().size(), " bytes; legal are 1 to ",
-        kMaxNameBytes, "; name it \"kind/epoch\""));
+        "a phase name has ", request.phase_name().size(),
+        " bytes; legal are 1 to ", kMaxNameBytes, "; name it \"kind/epoch\""));
   }
   if (request.ranges_size() > kMaxRangesPerPhase) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("phase '", request.work(), "' has ", request.ranges_size(),
-                     " ranges; at most ", kMaxRangesPerPhase,
-                     " are kept; make the ranges longer"));
+        absl::StrCat("phase '", request.phase_name(), "' has ",
+                     request.ranges_size(), " ranges; at most ",
+                     kMaxRangesPerPhase, " are kept; make the ranges longer"));
   }
-  if (request.order().size() > kMaxOrderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "order of phase '", request.work(), "' has ", request.order().size(),
-        " bytes; at most ", kMaxOrderBytes, " are kept"));
+  if (request.data_order().size() > kMaxOrderBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("order of phase '", request.phase_name(), "' has ",
+                     request.data_order().size(), " bytes; at most ",
+                     kMaxOrderBytes, " are kept"));
   }
-  const std::string order = Order(request.work());
-  if (!order.empty() && !request.order().empty() && order != request.order()) {
+  const std::string order = Order(request.phase_name());
+  if (!order.empty() && !request.data_order().empty() &&
+      order != request.data_order()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "phase ", request.work(), " was begun with ",
-        PartsMissingFrom(request.order(), order), "; with ",
-        PartsMissingFrom(order, request.order()),
+        "phase ", request.phase_name(), " was begun with ",
+        PartsMissingFrom(request.data_order(), order), "; with ",
+        PartsMissingFrom(order, request.data_order()),
         " other examples stand at its places, and some would be trained twice "
         "and others not; go on as it was begun, and change that between two "
         "epochs"));
   }
-  v1::DefineWorkRequest compared = request;
-  compared.clear_order();
+  v1::DefinePhaseRequest compared = request;
+  compared.clear_data_order();
   const uint64_t fingerprint = std::max(
       kAnyDefinition + 1,
       static_cast<uint64_t>(FeatureHash(compared.SerializeAsString(), 0, 0)));
-  if (auto it = phases_.find(request.work()); it != phases_.end()) {
+  if (auto it = phases_.find(request.phase_name()); it != phases_.end()) {
     Phase& known = it->second;
     if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;
     if (known.fingerprint == fingerprint) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
-        "phase '", request.work(), "' is defined with ", it->second.num_ranges,
-        " ranges, and again otherwise with ", request.ranges_size(),
-        "; do all workers see the same files?"));
+        "phase '", request.phase_name(), "' is defined with ",
+        it->second.num_ranges, " ranges, and again otherwise with ",
+        request.ranges_size(), "; do all workers see the same files?"));
   }
   if (phases_.size() >= kMaxPhases || num_unfinished_ >= kMaxUnfinishedPhases) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("phase '", request.work(), "' would be number ",
+        absl::StrCat("phase '", request.phase_name(), "' would be number ",
                      phases_.size() + 1, " and unfinished number ",
                      num_unfinished_ + 1, "; at most ", kMaxPhases, " and ",
                      kMaxUnfinishedPhases, " are kept; finish one first"));
   }
-  Phase& phase = phases_[request.work()];
+  Phase& phase = phases_[request.phase_name()];
   phase.fingerprint = fingerprint;
   phase.num_ranges = request.ranges_size();
   phase.unleased = Uncovered(
-      request.work(), {request.ranges().begin(), request.ranges().end()});
+      request.phase_name(), {request.ranges().begin(), request.ranges().end()});
   std::reverse(phase.unleased.begin(), phase.unleased.end());
   if (!phase.AllDone()) ++num_unfinished_;
-  SetOrder(request.work(), request.order());
+  SetOrder(request.phase_name(), request.data_order());
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
-    const v1::LeaseWorkRequest& request, bool stopped, bool* reported_all) {
+absl::StatusOr<v1::LeaseRangesResponse> RangeQueue::Lease(
+    const v1::LeaseRangesRequest& request, bool stopped, bool* reported_all) {
   if (reported_all != nullptr) *reported_all = false;
   if (request.request() == 0) {
     return absl::InvalidArgumentError(
         "lease of ranges with request number 0; count them from 1");
   }
-  auto it = phases_.find(request.work());
+  auto it = phases_.find(request.phase_name());
   if (it == phases_.end()) {
     return absl::UnavailableError(absl::StrCat(
-        "phase '", request.work(), "' is not defined yet; call again"));
+        "phase '", request.phase_name(), "' is not defined yet; call again"));
   }
   Phase& phase = it->second;
   Caller& caller = callers_[request.worker_index()];
@@ -137,12 +140,12 @@ absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
                                    return IsOf(entry.second, request);
                                  });
   }
-  v1::LeaseWorkResponse response;
+  v1::LeaseRangesResponse response;
   uint32_t count = std::min(request.max_ranges(), kMaxRangesPerLease);
   for (; count > 0 && !phase.push_completions.empty(); --count) {
-    v1::PushRepair& completion = phase.push_completions.front();
+    v1::PushCompletion& completion = phase.push_completions.front();
     completion.set_lease(next_lease_++);
-    *response.add_repairs() = completion;
+    *response.add_push_completions() = completion;
     phase.leased_push_completions.emplace(
         completion.lease(),
         LeasedPushCompletion{completion, request.worker_index(),
@@ -150,7 +153,7 @@ absl::StatusOr<v1::LeaseWorkResponse> RangeQueue::Lease(
     phase.push_completions.pop_front();
   }
   for (; count > 0 && !stopped && !phase.unleased.empty(); --count) {
-    const v1::WorkRange& range = phase.unleased.back();
+    const v1::DataRange& range = phase.unleased.back();
     *response.add_ranges() = range;
     response.add_leases(next_lease_);
     phase.leased.emplace(next_lease_, LeasedRange{range, request.worker_index(),
@@ -247,7 +250,7 @@ size_t RangeQueue::num_push_completions() const {
 
 bool RangeQueue::HasPushCompletionsOf(WorkerIndex worker,
                                       Generation generation) const {
-  const auto is_of = [&](const v1::PushRepair& completion) {
+  const auto is_of = [&](const v1::PushCompletion& completion) {
     return completion.worker().worker_index() == worker.value() &&
            completion.worker().worker_generation() == generation.value();
   };
@@ -263,26 +266,26 @@ bool RangeQueue::HasPushCompletionsOf(WorkerIndex worker,
   return false;
 }
 
-std::vector<v1::WorkRange> RangeQueue::Uncovered(
+std::vector<v1::DataRange> RangeQueue::Uncovered(
     const std::string& phase_name,
-    const std::vector<v1::WorkRange>& ranges) const {
-  std::vector<v1::WorkRange> result;
+    const std::vector<v1::DataRange>& ranges) const {
+  std::vector<v1::DataRange> result;
   const auto covered = covered_.find(phase_name);
-  for (const v1::WorkRange& range : ranges) {
+  for (const v1::DataRange& range : ranges) {
     if (covered == covered_.end()) {
       result.push_back(range);
       continue;
     }
-    const std::vector<v1::WorkRange> missing = covered->second.Missing(range);
+    const std::vector<v1::DataRange> missing = covered->second.Missing(range);
     result.insert(result.end(), missing.begin(), missing.end());
   }
   return result;
 }
 
-std::vector<v1::WorkRange> RangeQueue::Covered(
+std::vector<v1::DataRange> RangeQueue::Covered(
     const std::string& phase_name) const {
   const auto covered = covered_.find(phase_name);
-  return covered == covered_.end() ? std::vector<v1::WorkRange>()
+  return covered == covered_.end() ? std::vector<v1::DataRange>()
                                    : covered->second.ranges();
 }
 
@@ -297,10 +300,10 @@ std::vector<std::string> RangeQueue::names() const {
   return names;
 }
 
-void RangeQueue::Save(v1::WorkQueueState* state) const {
+void RangeQueue::Save(v1::RangeQueueState* state) const {
   for (const auto& [name, phase] : phases_) {
-    v1::WorkState* saved = state->add_works();
-    saved->set_work(name);
+    v1::PhaseRangesState* saved = state->add_phases();
+    saved->set_phase_name(name);
     saved->set_fingerprint(phase.fingerprint);
     saved->set_num_ranges(phase.num_ranges);
     saved->mutable_unleased()->Add(phase.unleased.begin(),
@@ -312,13 +315,14 @@ void RangeQueue::Save(v1::WorkQueueState* state) const {
       leased->mutable_worker()->set_worker_generation(range.generation);
       *leased->mutable_range() = range.range;
     }
-    saved->mutable_repairs()->Add(phase.push_completions.begin(),
-                                  phase.push_completions.end());
+    saved->mutable_push_completions()->Add(phase.push_completions.begin(),
+                                           phase.push_completions.end());
     for (const auto& [lease, completion] : phase.leased_push_completions) {
-      v1::LeasedRepairState* leased = saved->add_leased_repairs();
+      v1::LeasedPushCompletionState* leased =
+          saved->add_leased_push_completions();
       leased->mutable_worker()->set_worker_index(completion.worker);
       leased->mutable_worker()->set_worker_generation(completion.generation);
-      *leased->mutable_repair() = completion.completion;
+      *leased->mutable_push_completion() = completion.completion;
     }
   }
   SaveCovered(covered_, state->mutable_covered());
@@ -335,16 +339,16 @@ void RangeQueue::Save(v1::WorkQueueState* state) const {
   }
   state->set_next_lease(next_lease_);
   for (const auto& [phase_name, order] : orders_) {
-    v1::WorkOrderState* saved = state->add_orders();
-    saved->set_work(phase_name);
-    saved->set_order(order);
+    v1::DataOrderState* saved = state->add_data_orders();
+    saved->set_phase_name(phase_name);
+    saved->set_data_order(order);
   }
 }
 
-void RangeQueue::Load(const v1::WorkQueueState& state) {
+void RangeQueue::Load(const v1::RangeQueueState& state) {
   *this = RangeQueue();
-  for (const v1::WorkState& saved : state.works()) {
-    Phase& phase = phases_[saved.work()];
+  for (const v1::PhaseRangesState& saved : state.phases()) {
+    Phase& phase = phases_[saved.phase_name()];
     phase.fingerprint = saved.fingerprint();
     phase.num_ranges = static_cast<int>(saved.num_ranges());
     phase.unleased.assign(saved.unleased().begin(), saved.unleased().end());
@@ -353,11 +357,12 @@ void RangeQueue::Load(const v1::WorkQueueState& state) {
                                       leased.worker().worker_index(),
                                       leased.worker().worker_generation()};
     }
-    phase.push_completions.assign(saved.repairs().begin(),
-                                  saved.repairs().end());
-    for (const v1::LeasedRepairState& leased : saved.leased_repairs()) {
-      phase.leased_push_completions[leased.repair().lease()] = {
-          leased.repair(), leased.worker().worker_index(),
+    phase.push_completions.assign(saved.push_completions().begin(),
+                                  saved.push_completions().end());
+    for (const v1::LeasedPushCompletionState& leased :
+         saved.leased_push_completions()) {
+      phase.leased_push_completions[leased.push_completion().lease()] = {
+          leased.push_completion(), leased.worker().worker_index(),
           leased.worker().worker_generation()};
     }
   }
@@ -372,8 +377,8 @@ void RangeQueue::Load(const v1::WorkQueueState& state) {
     }
   }
   next_lease_ = state.next_lease();
-  for (const v1::WorkOrderState& saved : state.orders()) {
-    SetOrder(saved.work(), saved.order());
+  for (const v1::DataOrderState& saved : state.data_orders()) {
+    SetOrder(saved.phase_name(), saved.data_order());
   }
 }
 

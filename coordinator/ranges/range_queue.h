@@ -17,15 +17,15 @@
 #include "base/types.h"
 #include "coordinator/ranges/range_set.h"
 #include "proto/state/coordinator_state.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 
 namespace oarlock::coordinator {
 
 // What is claimed from a worker, or returned, of one phase.
 struct RangeShare {
   std::string phase_name;
-  std::vector<v1::WorkRange> ranges;
-  std::vector<v1::PushRepair> push_completions;
+  std::vector<v1::DataRange> ranges;
+  std::vector<v1::PushCompletion> push_completions;
 };
 
 // Not thread-safe: the coordinator guards it.
@@ -47,7 +47,7 @@ class RangeQueue {
   // The same definition again is OK and changes nothing; another one under
   // the same name is AlreadyExists; FailedPrecondition with another order than
   // the phase was begun with; ResourceExhausted beyond a limit.
-  absl::Status Define(const v1::DefineWorkRequest& request);
+  absl::Status Define(const v1::DefinePhaseRequest& request);
 
   // Records what the worker has done, then leases it the next push completions
   // and ranges, together at most as many as it wants. The phase is exhausted
@@ -58,8 +58,8 @@ class RangeQueue {
   // has any. The ranges that are left stay. `reported_all`, unless null:
   // whether this call, and no earlier one that it repeats, told that something
   // is done, and what it told was all that the worker had of the phase.
-  absl::StatusOr<v1::LeaseWorkResponse> Lease(
-      const v1::LeaseWorkRequest& request, bool stopped = false,
+  absl::StatusOr<v1::LeaseRangesResponse> Lease(
+      const v1::LeaseRangesRequest& request, bool stopped = false,
       bool* reported_all = nullptr);
 
   // Claims what is leased to the generation of this worker and, of ranges, not
@@ -78,13 +78,13 @@ class RangeQueue {
 
   // These examples have been trained for good: they are not leased when the
   // phase is defined, or reclaimed, later. REQUIRES: the range has an end.
-  void Cover(const std::string& phase_name, const v1::WorkRange& range) {
+  void Cover(const std::string& phase_name, const v1::DataRange& range) {
     covered_[phase_name].Add(range);
   }
   // All of them, ascending.
-  std::vector<v1::WorkRange> Covered(const std::string& phase_name) const;
+  std::vector<v1::DataRange> Covered(const std::string& phase_name) const;
 
-  // The order that the phase was begun with, as DefineWorkRequest has it;
+  // The order that the phase was begun with, as DefinePhaseRequest has it;
   // empty: none was told.
   std::string Order(const std::string& phase_name) const;
   void SetOrder(const std::string& phase_name, const std::string& order) {
@@ -111,18 +111,18 @@ class RangeQueue {
   // as it is, and whoever defines one next may do so with other ranges.
   void BeginRun(absl::FunctionRef<bool(const std::string& phase_name)> keep);
 
-  void Save(v1::WorkQueueState* state) const;
+  void Save(v1::RangeQueueState* state) const;
   // Takes the place of what is there.
-  void Load(const v1::WorkQueueState& state);
+  void Load(const v1::RangeQueueState& state);
 
  private:
   struct LeasedRange {
-    v1::WorkRange range;
+    v1::DataRange range;
     uint32_t worker = 0;
     uint64_t generation = 0;
   };
   struct LeasedPushCompletion {
-    v1::PushRepair completion;
+    v1::PushCompletion completion;
     uint32_t worker = 0;
     uint64_t generation = 0;
   };
@@ -133,11 +133,11 @@ class RangeQueue {
     uint64_t fingerprint = kAnyDefinition;
     int num_ranges = 0;
     // The next one last.
-    std::vector<v1::WorkRange> unleased;
+    std::vector<v1::DataRange> unleased;
     // By number of the lease.
     std::map<uint64_t, LeasedRange> leased;
     // The next one first.
-    std::deque<v1::PushRepair> push_completions;
+    std::deque<v1::PushCompletion> push_completions;
     // By number of the lease.
     std::map<uint64_t, LeasedPushCompletion> leased_push_completions;
 
@@ -150,7 +150,7 @@ class RangeQueue {
   };
   struct Call {
     uint64_t request = 0;
-    v1::LeaseWorkResponse response;
+    v1::LeaseRangesResponse response;
   };
   struct Caller {
     uint64_t generation = 0;
@@ -160,9 +160,9 @@ class RangeQueue {
   };
 
   // Those parts of `ranges` that are not covered, in the same order.
-  std::vector<v1::WorkRange> Uncovered(
+  std::vector<v1::DataRange> Uncovered(
       const std::string& phase_name,
-      const std::vector<v1::WorkRange>& ranges) const;
+      const std::vector<v1::DataRange>& ranges) const;
   // After a change of `phase`, which was done before it or not.
   void RecordChange(bool was_done, const Phase& phase);
 

@@ -8,14 +8,14 @@ namespace {
 
 constexpr uint64_t kUnknownEnd = std::numeric_limits<uint64_t>::max();
 
-uint64_t EndOf(const v1::WorkRange& range) {
+uint64_t EndOf(const v1::DataRange& range) {
   return range.end() == 0 ? kUnknownEnd : range.end();
 }
 
 // REQUIRES: the interval is in the range.
-v1::WorkRange Part(const v1::WorkRange& range,
+v1::DataRange Part(const v1::DataRange& range,
                    const IntervalSet::Interval& interval) {
-  v1::WorkRange part = range;
+  v1::DataRange part = range;
   part.set_begin(interval.begin);
   part.set_end(interval.end == kUnknownEnd ? 0 : interval.end);
   // The reader finds it by counting lines from where it found `range`.
@@ -25,10 +25,10 @@ v1::WorkRange Part(const v1::WorkRange& range,
 
 }  // namespace
 
-std::vector<v1::WorkRange> RangeSet::Missing(const v1::WorkRange& range) const {
+std::vector<v1::DataRange> RangeSet::Missing(const v1::DataRange& range) const {
   const auto source = sources_.find(range.source());
   if (source == sources_.end()) return {range};
-  std::vector<v1::WorkRange> missing;
+  std::vector<v1::DataRange> missing;
   for (const IntervalSet::Interval& interval :
        source->second.Missing(range.begin(), EndOf(range))) {
     missing.push_back(Part(range, interval));
@@ -36,10 +36,10 @@ std::vector<v1::WorkRange> RangeSet::Missing(const v1::WorkRange& range) const {
   return missing;
 }
 
-std::vector<v1::WorkRange> RangeSet::Common(const v1::WorkRange& range) const {
+std::vector<v1::DataRange> RangeSet::Common(const v1::DataRange& range) const {
   const auto source = sources_.find(range.source());
   if (source == sources_.end()) return {};
-  std::vector<v1::WorkRange> common;
+  std::vector<v1::DataRange> common;
   uint64_t begin = range.begin();
   for (const IntervalSet::Interval& gap :
        source->second.Missing(begin, EndOf(range))) {
@@ -61,11 +61,11 @@ uint64_t RangeSet::size() const {
   return size;
 }
 
-std::vector<v1::WorkRange> RangeSet::ranges() const {
-  std::vector<v1::WorkRange> ranges;
+std::vector<v1::DataRange> RangeSet::ranges() const {
+  std::vector<v1::DataRange> ranges;
   for (const auto& [source, intervals] : sources_) {
     for (const IntervalSet::Interval& interval : intervals.intervals()) {
-      v1::WorkRange& range = ranges.emplace_back();
+      v1::DataRange& range = ranges.emplace_back();
       range.set_source(source);
       range.set_begin(interval.begin);
       range.set_end(interval.end);
@@ -78,8 +78,8 @@ void SaveCovered(const std::map<std::string, RangeSet>& sets,
                  google::protobuf::RepeatedPtrField<v1::CoveredState>* state) {
   for (const auto& [phase_name, set] : sets) {
     v1::CoveredState* covered = state->Add();
-    covered->set_work(phase_name);
-    for (v1::WorkRange& range : set.ranges()) {
+    covered->set_phase_name(phase_name);
+    for (v1::DataRange& range : set.ranges()) {
       *covered->add_ranges() = std::move(range);
     }
   }
@@ -90,8 +90,8 @@ void LoadCovered(
     std::map<std::string, RangeSet>* sets) {
   sets->clear();
   for (const v1::CoveredState& covered : state) {
-    RangeSet& set = (*sets)[covered.work()];
-    for (const v1::WorkRange& range : covered.ranges()) set.Add(range);
+    RangeSet& set = (*sets)[covered.phase_name()];
+    for (const v1::DataRange& range : covered.ranges()) set.Add(range);
   }
 }
 

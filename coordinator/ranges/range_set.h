@@ -10,7 +10,7 @@
 
 #include "base/interval_set.h"
 #include "proto/state/coordinator_state.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 
 namespace oarlock::coordinator {
 
@@ -18,18 +18,18 @@ namespace oarlock::coordinator {
 class RangeSet {
  public:
   // REQUIRES: the range has an end.
-  void Add(const v1::WorkRange& range) {
+  void Add(const v1::DataRange& range) {
     sources_[range.source()].Add(range.begin(), range.end());
   }
 
   // What of `range` is not in the set, ascending, each with where to find it.
   // The last one keeps an end that is not known.
-  std::vector<v1::WorkRange> Missing(const v1::WorkRange& range) const;
+  std::vector<v1::DataRange> Missing(const v1::DataRange& range) const;
   // What of `range` is in the set, likewise.
-  std::vector<v1::WorkRange> Common(const v1::WorkRange& range) const;
+  std::vector<v1::DataRange> Common(const v1::DataRange& range) const;
 
   // Ascending by (source, begin), disjoint, not adjacent.
-  std::vector<v1::WorkRange> ranges() const;
+  std::vector<v1::DataRange> ranges() const;
   // Examples in all of them.
   uint64_t size() const;
 

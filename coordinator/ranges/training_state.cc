@@ -97,7 +97,7 @@ absl::Status TrainingState::CheckFile(const v1::TrainingFile& file) const {
   return absl::OkStatus();
 }
 
-void TrainingState::NoteFile(const v1::TrainingFile& file) {
+void TrainingState::RecordFile(const v1::TrainingFile& file) {
   if (file.epoch() == files_.size()) {
     files_.push_back(file);
     names_.insert(file.file());
@@ -148,21 +148,21 @@ void TrainingState::BeginRun() {
   num_former_evaluations_ = evaluations_.size();
 }
 
-void TrainingState::Save(v1::TrainingCourseState* state) const {
+void TrainingState::Save(v1::SavedTrainingState* state) const {
   state->mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
   state->set_stopped(stopped_);
   state->set_stop_reason(stop_reason_);
   state->mutable_files()->Add(files_.begin(), files_.end());
-  state->set_begun_passes(begun_epochs_);
+  state->set_begun_epochs(begun_epochs_);
   state->set_num_former_evaluations(
       static_cast<uint32_t>(num_former_evaluations_));
 }
 
-void TrainingState::Load(const v1::TrainingCourseState& state) {
+void TrainingState::Load(const v1::SavedTrainingState& state) {
   evaluations_.assign(state.evaluations().begin(), state.evaluations().end());
   stopped_ = state.stopped();
   stop_reason_ = state.stop_reason();
-  begun_epochs_ = state.begun_passes();
+  begun_epochs_ = state.begun_epochs();
   num_former_evaluations_ =
       std::min<size_t>(state.num_former_evaluations(), evaluations_.size());
   SetFiles({state.files().begin(), state.files().end()});

@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/checkpoint.pb.h"
-#include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/coordinator_training.pb.h"
 
 namespace oarlock::coordinator {
 
@@ -49,11 +49,11 @@ class TrainingState {
 
   bool Begin(uint32_t epoch);
 
-  // See NoteFile in proto/v1/admin.proto, but for whether all of it is trained,
-  // which the caller knows.
+  // See RecordFile in proto/v1/admin.proto, but for whether all of it is
+  // trained, which the caller knows.
   absl::Status CheckFile(const v1::TrainingFile& file) const;
   // REQUIRES: CheckFile(file) is OK.
-  void NoteFile(const v1::TrainingFile& file);
+  void RecordFile(const v1::TrainingFile& file);
   // The epochs before this one are wholly trained.
   uint32_t num_trained_files() const;
   const std::vector<v1::TrainingFile>& files() const { return files_; }
@@ -69,9 +69,9 @@ class TrainingState {
   // that are left.
   void BeginRun();
 
-  void Save(v1::TrainingCourseState* state) const;
+  void Save(v1::SavedTrainingState* state) const;
   // Takes the place of what is there.
-  void Load(const v1::TrainingCourseState& state);
+  void Load(const v1::SavedTrainingState& state);
 
  private:
   void SetFiles(std::vector<v1::TrainingFile> files);

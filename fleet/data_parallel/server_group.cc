@@ -86,8 +86,8 @@ class RoundExchange : public GradientExchange {
     round_size_ = examples_per_update * job.num_workers();
     OARLOCK_ASSIGN_OR_RETURN(
         const data::ExampleIntervals trained,
-        job.DefineWork(phase_name_, {}, num_updates * round_size_,
-                       /*order=*/""));
+        job.DefinePhase(phase_name_, {}, num_updates * round_size_,
+                        /*order=*/""));
     OARLOCK_ASSIGN_OR_RETURN(next_update_,
                              UpdatesIn(trained, num_updates * round_size_));
     if (next_update_ > 0 && job.worker_index().value() == 0) {

@@ -60,7 +60,7 @@ void QuorumAggregator::PushDense(wire::PushDenseRequestView push,
         }
         // All workers cut what they push to this server into as many messages.
         const size_t messages =
-            std::max<size_t>(1, push.header.table_part_count());
+            std::max<size_t>(1, push.header.table_message_count());
         if (cut_open_ || IsDueWithIt(messages)) released = Release();
       }
     }

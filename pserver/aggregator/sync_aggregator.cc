@@ -138,11 +138,11 @@ SyncAggregator::Arrival SyncAggregator::Arrive(PushView* push, PushDone* done,
                            : header.round();
   member.started = true;
   const PushStamp stamp = StampOf(header);
-  const uint32_t message_index = header.part_index();
+  const uint32_t message_index = header.message_index();
   Contribution& contribution =
       rounds_[ahead].contributions[{stamp.worker, stamp.generation}];
   contribution.sequence = stamp.sequence;
-  contribution.num_messages = header.table_part_count();
+  contribution.num_messages = header.table_message_count();
   HeldMessage& message = contribution.messages[message_index];
   message.push = std::move(*push);
   message.callers.push_back(std::move(*done));
@@ -161,11 +161,11 @@ absl::Status SyncAggregator::CheckContribution(const v1::RequestHeader& header,
         "its rounds; join with SetRoundMembership first",
         stamp.worker.value(), stamp.generation.value(), name_, header.round()));
   }
-  if (header.table_part_count() < 1 ||
-      header.table_part_count() > kMaxTableMessages) {
+  if (header.table_message_count() < 1 ||
+      header.table_message_count() > kMaxTableMessages) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "a push to %s has table_part_count %d; legal is 1 to %d", name_,
-        header.table_part_count(), kMaxTableMessages));
+        "a push to %s has table_message_count %d; legal is 1 to %d", name_,
+        header.table_message_count(), kMaxTableMessages));
   }
   const Contributor name(stamp.worker, stamp.generation);
   // One push per round, and rounds in the order of pushes.
@@ -191,14 +191,14 @@ absl::Status SyncAggregator::CheckContribution(const v1::RequestHeader& header,
       return refuse_order(contribution.sequence, other.number);
     }
     if (other.number != round.number) continue;
-    if (contribution.num_messages != header.table_part_count() ||
+    if (contribution.num_messages != header.table_message_count() ||
         contribution.complete()) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "worker %d sends message %d of sequence %d to %s with "
-          "table_part_count %d; %d of %d messages are here already; each "
+          "table_message_count %d; %d of %d messages are here already; each "
           "message has a number of its own and all the same count",
-          stamp.worker.value(), header.part_index(), stamp.sequence.value(),
-          name_, header.table_part_count(), contribution.messages.size(),
+          stamp.worker.value(), header.message_index(), stamp.sequence.value(),
+          name_, header.table_message_count(), contribution.messages.size(),
           contribution.num_messages));
     }
   }
@@ -215,7 +215,7 @@ SyncAggregator::HeldMessage* SyncAggregator::FindHeld(
         found->second.sequence != stamp.sequence) {
       return nullptr;
     }
-    const auto message = found->second.messages.find(header.part_index());
+    const auto message = found->second.messages.find(header.message_index());
     return message == found->second.messages.end() ? nullptr : &message->second;
   };
   if (closed_ != nullptr && closed_->number == header.round()) {

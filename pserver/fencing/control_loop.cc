@@ -162,8 +162,8 @@ v1::ServerHeartbeatRequest ControlLoop::MakeHeartbeat(bool leaving) {
   v1::ServerHeartbeatRequest request;
   request.set_server_index(options_.server.value());
   request.set_server_generation(options_.server_generation.value());
-  request.set_membership_version(membership_version_);
-  request.set_wants_checkpoint(checkpoint_is_due_());
+  request.set_workers_version(workers_version_);
+  request.set_checkpoint_due(checkpoint_is_due_());
   request.set_leaving(leaving);
   ledgers_->Fill(&request);
   return request;
@@ -208,11 +208,11 @@ bool ControlLoop::RecordFailure(const absl::Status& status) {
 
 void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
   logical_clock_->AdvanceTo(response.logical_time());
-  cut_observer_(response.settled_cut(), response.cuts_wait());
+  cut_observer_(response.finished_cut(), response.cuts_wait());
   ledgers_->Apply(response);
-  if (response.membership_version() == membership_version_) return;
+  if (response.workers_version() == workers_version_) return;
   round_membership_->Apply(response.workers());
-  membership_version_ = response.membership_version();
+  workers_version_ = response.workers_version();
 }
 
 void ControlLoop::End(absl::Status outcome) {

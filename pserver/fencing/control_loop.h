@@ -130,7 +130,7 @@ class ControlLoop {
   bool connected_ = false;
   absl::Time last_heard_;
   bool outage_logged_ = false;
-  uint64_t membership_version_ = 0;
+  uint64_t workers_version_ = 0;
   absl::Time over_since_ = absl::InfiniteFuture();
 
   absl::Mutex mutex_;

@@ -45,8 +45,8 @@ void LedgerRecords::MarkFullyApplied(Record* record) {
 
 void LedgerRecords::Describe(v1::WorkerLedger* ledger) const {
   ledger->set_highest(highest_);
-  Copy(fully_applied_, ledger->mutable_settled_examples());
-  Copy(fully_applied_dense_, ledger->mutable_settled_dense_examples());
+  Copy(fully_applied_, ledger->mutable_fully_applied_examples());
+  Copy(fully_applied_dense_, ledger->mutable_fully_applied_dense_examples());
   const uint64_t first =
       highest_ < kNumRecords ? 1 : highest_ - (kNumRecords - 1);
   for (uint64_t sequence = first; sequence <= highest_; ++sequence) {
@@ -57,8 +57,9 @@ void LedgerRecords::Describe(v1::WorkerLedger* ledger) const {
     push->set_cut(record.cut);
     Copy(record.examples, push->mutable_examples());
     Copy(record.dense_examples, push->mutable_dense_examples());
-    push->set_part_count(record.message_count);
-    push->mutable_parts()->Add(record.messages.begin(), record.messages.end());
+    push->set_message_count(record.message_count);
+    push->mutable_messages()->Add(record.messages.begin(),
+                                  record.messages.end());
   }
 }
 

@@ -30,7 +30,7 @@ void LedgerReporter::Apply(const v1::ServerHeartbeatResponse& response) {
   }
   wanted_ = std::move(wanted);
 
-  for (const v1::WorkerIncarnation& one : response.retired()) {
+  for (const v1::WorkerIncarnation& one : response.forgotten()) {
     const WorkerIndex worker(one.worker_index());
     const Generation last(one.worker_generation());
     Generation& forgotten = forgotten_[worker];

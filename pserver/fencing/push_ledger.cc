@@ -104,8 +104,8 @@ absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
   PushMessageHeader& kept = message->header_;
   kept.sequence = Sequence(header->sequence());
   kept.cut = header->cut();
-  kept.message_index = header->part_index();
-  kept.message_count = header->part_count();
+  kept.message_index = header->message_index();
+  kept.message_count = header->message_count();
   kept.examples.Swap(header->mutable_examples());
   kept.dense_examples.Swap(header->mutable_dense_examples());
 

@@ -55,10 +55,10 @@ class AdminService::Impl {
                      &coordinator::Coordinator::FinishWorker);
     AddToCoordinator(&S::RequestServerHeartbeat,
                      &coordinator::Coordinator::ServerHeartbeat);
-    AddToCoordinator(&S::RequestDefineWork,
-                     &coordinator::Coordinator::DefineWork);
-    AddToCoordinator(&S::RequestLeaseWork,
-                     &coordinator::Coordinator::LeaseWork);
+    AddToCoordinator(&S::RequestDefinePhase,
+                     &coordinator::Coordinator::DefinePhase);
+    AddToCoordinator(&S::RequestLeaseRanges,
+                     &coordinator::Coordinator::LeaseRanges);
     AddToCoordinator(&S::RequestGetJobStatus,
                      &coordinator::Coordinator::JobStatus);
     AddToCoordinator(&S::RequestMarkCut, &coordinator::Coordinator::MarkCut);
@@ -66,9 +66,10 @@ class AdminService::Impl {
                      &coordinator::Coordinator::ReportEvaluation);
     AddToCoordinator(&S::RequestStopTraining,
                      &coordinator::Coordinator::StopTraining);
-    AddToCoordinator(&S::RequestBeginPass,
-                     &coordinator::Coordinator::BeginPass);
-    AddToCoordinator(&S::RequestNoteFile, &coordinator::Coordinator::NoteFile);
+    AddToCoordinator(&S::RequestBeginEpoch,
+                     &coordinator::Coordinator::BeginEpoch);
+    AddToCoordinator(&S::RequestRecordFile,
+                     &coordinator::Coordinator::RecordFile);
     AddToCoordinator(&S::RequestListFiles,
                      &coordinator::Coordinator::ListFiles);
     AddDrain();

@@ -279,7 +279,7 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   const size_t num_wanted = push->with_values ? push->num_values : 0;
   auto on_applied = [entry, header = HeaderOf(*entry),
                      message = std::move(message), wanted = std::move(wanted),
-                     num_wanted, format = push->answer_format,
+                     num_wanted, format = push->response_format,
                      respond = std::move(respond)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
     RecordOutcome(outcome, &message);
@@ -375,7 +375,7 @@ absl::Status ParameterHandler::CheckHeader(
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s: the request is for generation %d of server %d, which is now "
         "generation %d; connect anew",
-        cluster::kOtherIncarnation, header.server_generation(),
+        cluster::kOtherGeneration, header.server_generation(),
         identity_.server.value(), identity_.server_generation.value()));
   }
   return absl::OkStatus();

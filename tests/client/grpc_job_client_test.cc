@@ -79,12 +79,12 @@ TEST_F(GrpcJobClientTest, EveryRangeIsLeasedOnceAndComesAsItWasDefined) {
     item.skip_lines = i % 2;
     items.push_back(item);
   }
-  ASSERT_TRUE(job(0).DefineWork("train/0", items, 4000, /*order=*/"").ok());
+  ASSERT_TRUE(job(0).DefinePhase("train/0", items, 4000, /*order=*/"").ok());
   std::set<uint64_t> begins;
   std::set<uint64_t> leases;
   for (int call = 0; call < 40; ++call) {
     GrpcJobClient& worker = job(call % 2);
-    const absl::StatusOr<Leases> leased = worker.LeaseWork("train/0", 1, {});
+    const absl::StatusOr<Leases> leased = worker.LeaseRanges("train/0", 1, {});
     ASSERT_TRUE(leased.ok()) << leased.status();
     ASSERT_EQ(leased->items.size(), 1u);
     const data::DataRange& item = leased->items[0];
@@ -96,7 +96,7 @@ TEST_F(GrpcJobClientTest, EveryRangeIsLeasedOnceAndComesAsItWasDefined) {
     EXPECT_TRUE(begins.insert(item.begin).second);
     EXPECT_TRUE(leases.insert(item.lease).second);
     const absl::StatusOr<Leases> after =
-        worker.LeaseWork("train/0", 0, {item.lease});
+        worker.LeaseRanges("train/0", 0, {item.lease});
     ASSERT_TRUE(after.ok()) << after.status();
     EXPECT_EQ(after->exhausted, call == 39);
   }

@@ -160,9 +160,10 @@ TEST_F(WireTest, MessagesOfAPushShareItsSequenceAndTellTheirNumber) {
     EXPECT_EQ(header.worker_generation(), 5u);
     EXPECT_EQ(header.server_generation(), 77u);
     EXPECT_EQ(header.job_hash(), cluster::JobHash("default"));
-    EXPECT_EQ(header.part_count(), (sparse.size() + dense.size()) / 2);
-    EXPECT_EQ(header.table_part_count(), of_table / 2);
-    EXPECT_TRUE(messages[header.sequence()].insert(header.part_index()).second);
+    EXPECT_EQ(header.message_count(), (sparse.size() + dense.size()) / 2);
+    EXPECT_EQ(header.table_message_count(), of_table / 2);
+    EXPECT_TRUE(
+        messages[header.sequence()].insert(header.message_index()).second);
     ASSERT_EQ(header.examples_size(), 2);
     EXPECT_EQ(header.examples(0).source(), 2u);
     EXPECT_EQ(header.examples(0).end(), 200u);
@@ -295,7 +296,7 @@ TEST_F(WireTest, SixteenBitPushHasHalfTheBytesAndARetryTheSame) {
   size_t bytes = 0;
   for (const v1::PushDenseRequest& message : server_.dense_pushes()) {
     EXPECT_EQ(message.format(), v1::BFLOAT16);
-    EXPECT_EQ(message.answer_format(), v1::FLOAT16);
+    EXPECT_EQ(message.response_format(), v1::FLOAT16);
     EXPECT_LE(message.values16().size(), kMessageBytesTarget);
     bytes += message.values16().size();
   }

@@ -6,13 +6,13 @@ namespace oarlock::client {
 namespace {
 
 TEST(RangeMessagesTest, PushCompletionsKeepTheirNamesAndRanges) {
-  v1::LeaseWorkResponse response;
-  v1::PushRepair* completion = response.add_repairs();
+  v1::LeaseRangesResponse response;
+  v1::PushCompletion* completion = response.add_push_completions();
   completion->set_lease(17);
   completion->mutable_worker()->set_worker_index(2);
   completion->mutable_worker()->set_worker_generation(5);
   completion->set_sequence(300);
-  v1::WorkRange* range = completion->add_examples();
+  v1::DataRange* range = completion->add_examples();
   range->set_source(1);
   range->set_begin(10);
   range->set_end(20);
@@ -39,8 +39,8 @@ TEST(RangeMessagesTest, PushCompletionsKeepTheirNamesAndRanges) {
 }
 
 TEST(RangeMessagesTest, PushCompletionOfGenerationZeroHasNoName) {
-  v1::LeaseWorkResponse response;
-  response.add_repairs()->mutable_worker()->set_worker_index(2);
+  v1::LeaseRangesResponse response;
+  response.add_push_completions()->mutable_worker()->set_worker_index(2);
   EXPECT_FALSE(ToLeases(response).push_completions[0].push.has_value());
 }
 

@@ -141,10 +141,10 @@ class RecordingServer {
           status = PushDense(context, &call.push_dense(), &dense);
           encoded = dense.SerializeAsString();
         }
-        v1::BatchAnswer* const entry = response->add_answers();
+        v1::BatchResult* const entry = response->add_results();
         entry->set_status_code(status.error_code());
         entry->set_status_message(status.error_message());
-        if (status.ok()) entry->set_answer(encoded);
+        if (status.ok()) entry->set_response(encoded);
       }
       return grpc::Status::OK;
     }

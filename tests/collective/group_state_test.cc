@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 class RecordingMemberConnection : public MemberConnection {
  public:
   void Send(const v1::GroupMessage& message) override {
-    if (!message.has_sign()) messages.push_back(message);
+    if (!message.has_heartbeat()) messages.push_back(message);
   }
   void Close() override { closed = true; }
 
@@ -40,7 +40,7 @@ class GroupStateTest : public ::testing::Test {
     v1::JoinHello hello;
     hello.set_protocol_version(kRendezvousVersion);
     hello.set_job_id("job");
-    hello.set_incarnation(2);
+    hello.set_generation(2);
     hello.set_rank(rank);
     hello.set_size(3);
     hello.set_digest("digest");
@@ -64,8 +64,8 @@ class GroupStateTest : public ::testing::Test {
   }
   void Heartbeat(int rank, std::vector<uint64_t> operations = {}) {
     v1::MemberMessage message;
-    message.mutable_sign()->mutable_operations()->Assign(operations.begin(),
-                                                         operations.end());
+    message.mutable_heartbeat()->mutable_operations()->Assign(
+        operations.begin(), operations.end());
     group_state_.OnMessage(rank, &connections_[rank], message);
   }
   void Fail(int rank, const std::string& text, uint64_t operation = 0) {
@@ -118,7 +118,7 @@ TEST_F(GroupStateTest, RefusesWhatIsNotOfThisGroupByACodeThatSaysWhoMayRetry) {
   EXPECT_EQ(code([](Hello h) { h->set_rank(3); }), wrong);
   EXPECT_EQ(code([](Hello h) { h->set_digest("x"); }), wrong);
   EXPECT_EQ(code([](Hello h) { h->set_backend("nccl"); }), wrong);
-  EXPECT_EQ(code([](Hello h) { h->set_incarnation(1); }),
+  EXPECT_EQ(code([](Hello h) { h->set_generation(1); }),
             absl::StatusCode::kFailedPrecondition);
   EnterAll();
   EXPECT_EQ(code([](Hello h) {}), absl::StatusCode::kAlreadyExists);
@@ -129,7 +129,7 @@ TEST_F(GroupStateTest, RefusesWhatIsNotOfThisGroupByACodeThatSaysWhoMayRetry) {
 TEST_F(GroupStateTest, ARankOfANewerGenerationEndsAGroupThatStillWaits) {
   ASSERT_TRUE(group_state_.Enter(Hello(0), &connections_[0]).ok());
   v1::JoinHello newer = Hello(1);
-  newer.set_incarnation(3);
+  newer.set_generation(3);
   EXPECT_EQ(group_state_.Enter(newer, &connections_[1]).code(),
             absl::StatusCode::kUnavailable);
   EXPECT_THAT(connections_[0].Failure(),
@@ -146,7 +146,7 @@ TEST_F(GroupStateTest, ARankOfANewerGenerationEndsAGroupThatStillWaits) {
 // Rank 0 of an older generation has to end, however early the newer ones come.
 TEST_F(GroupStateTest, ARankZeroThatComesToAGroupThatIsOverIsToldSo) {
   v1::JoinHello newer = Hello(1);
-  newer.set_incarnation(3);
+  newer.set_generation(3);
   EXPECT_FALSE(group_state_.Enter(newer, &connections_[1]).ok());
   EXPECT_FALSE(group_state_.Enter(Hello(0), &connections_[0]).ok());
   EXPECT_THAT(connections_[0].Failure(),

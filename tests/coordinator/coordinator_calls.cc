@@ -30,10 +30,10 @@ std::string Apply(const v1::CoordinatorCall& call, Coordinator* to) {
       return to->FinishWorker(call.finish_worker()).ToString();
     case v1::CoordinatorCall::kServerHeartbeat:
       return Text(to->ServerHeartbeat(call.server_heartbeat()));
-    case v1::CoordinatorCall::kDefineWork:
-      return Text(to->DefineWork(call.define_work()));
-    case v1::CoordinatorCall::kLeaseWork:
-      return Text(to->LeaseWork(call.lease_work()));
+    case v1::CoordinatorCall::kDefinePhase:
+      return Text(to->DefinePhase(call.define_phase()));
+    case v1::CoordinatorCall::kLeaseRanges:
+      return Text(to->LeaseRanges(call.lease_ranges()));
     case v1::CoordinatorCall::kBarrier: {
       // One that waits is asked again by whoever waits.
       auto response = std::make_shared<std::string>();
@@ -60,10 +60,10 @@ std::string Apply(const v1::CoordinatorCall& call, Coordinator* to) {
       return to->ReportEvaluation(call.report_evaluation()).ToString();
     case v1::CoordinatorCall::kStopTraining:
       return to->StopTraining(call.stop_training()).ToString();
-    case v1::CoordinatorCall::kBeginPass:
-      return Text(to->BeginPass(call.begin_pass()));
-    case v1::CoordinatorCall::kNoteFile:
-      return to->NoteFile(call.note_file()).ToString();
+    case v1::CoordinatorCall::kBeginEpoch:
+      return Text(to->BeginEpoch(call.begin_epoch()));
+    case v1::CoordinatorCall::kRecordFile:
+      return to->RecordFile(call.record_file()).ToString();
     default:
       to->CheckDeadlines();
       return "";
@@ -107,9 +107,9 @@ v1::CoordinatorCall RandomCalls::Next(const v1::CoordinatorState& state) {
   } else if (dice < 450) {
     ServerHeartbeat(state, call.mutable_server_heartbeat());
   } else if (dice < 500) {
-    DefineWork(call.mutable_define_work());
+    DefinePhase(call.mutable_define_phase());
   } else if (dice < 650) {
-    LeaseWork(state, call.mutable_lease_work());
+    LeaseRanges(state, call.mutable_lease_ranges());
   } else if (dice < 750) {
     v1::BarrierRequest& request = *call.mutable_barrier();
     Name(state, &request);
@@ -129,7 +129,7 @@ v1::CoordinatorCall RandomCalls::Next(const v1::CoordinatorState& state) {
   } else if (dice == 860 && Below(5) == 0) {
     call.mutable_end_job()->set_reason("enough");
   } else {
-    call.set_sweep(true);
+    call.set_check_deadlines(true);
   }
   return call;
 }
@@ -179,7 +179,7 @@ void RandomCalls::ServerHeartbeat(const v1::CoordinatorState& state,
   request->set_server_generation(
       std::max<uint64_t>(1, state.servers(server).server_generation()) +
       (Below(50) == 0));
-  request->set_membership_version(state.membership_version() - Below(2));
+  request->set_workers_version(state.workers_version() - Below(2));
   for (const v1::DeathState& death : state.deaths().deaths()) {
     if (!death.needs_ledgers() || Below(2) == 0) continue;
     v1::WorkerLedger& ledger = *request->add_ledgers();
@@ -188,9 +188,9 @@ void RandomCalls::ServerHeartbeat(const v1::CoordinatorState& state,
     for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
       v1::PushRecord& push = *ledger.add_pushes();
       push.set_sequence(sequence);
-      push.set_part_count(2);
+      push.set_message_count(2);
       for (uint32_t message = 0; message < 2; ++message) {
-        if (Below(2) == 0) push.add_parts(message);
+        if (Below(2) == 0) push.add_messages(message);
       }
       v1::ExampleInterval& interval = *push.add_examples();
       interval.set_begin(sequence * 10);
@@ -200,30 +200,30 @@ void RandomCalls::ServerHeartbeat(const v1::CoordinatorState& state,
   }
 }
 
-void RandomCalls::DefineWork(v1::DefineWorkRequest* request) {
-  request->set_work(PhaseName());
-  const int num_ranges = request->work() == "train/3" ? 0 : 12;
+void RandomCalls::DefinePhase(v1::DefinePhaseRequest* request) {
+  request->set_phase_name(PhaseName());
+  const int num_ranges = request->phase_name() == "train/3" ? 0 : 12;
   for (int i = 0; i < num_ranges; ++i) {
-    v1::WorkRange& range = *request->add_ranges();
+    v1::DataRange& range = *request->add_ranges();
     range.set_source(i / 6);
     range.set_begin(i % 6 * 10);
     if (i % 6 != 5) range.set_end(i % 6 * 10 + 10);
   }
   // Now and then another definition of the same phase.
   request->set_num_examples(100 + (Below(10) == 0));
-  if (Below(20) == 0) request->set_order("another");
+  if (Below(20) == 0) request->set_data_order("another");
 }
 
-void RandomCalls::LeaseWork(const v1::CoordinatorState& state,
-                            v1::LeaseWorkRequest* request) {
+void RandomCalls::LeaseRanges(const v1::CoordinatorState& state,
+                              v1::LeaseRangesRequest* request) {
   Name(state, request);
-  request->set_work(PhaseName());
+  request->set_phase_name(PhaseName());
   request->set_max_ranges(Below(3));
   uint64_t& last = last_request_[request->worker_generation()];
   // Now and then one again.
   if (last == 0 || Below(5) != 0) ++last;
   request->set_request(last);
-  const uint64_t newest = state.work().next_lease();
+  const uint64_t newest = state.ranges().next_lease();
   for (uint64_t i = Below(4); i > 0; --i) {
     request->add_done(newest - std::min(newest, Below(12)));
   }
@@ -247,12 +247,12 @@ void RandomCalls::Training(const v1::CoordinatorState& state,
       }
       [[fallthrough]];
     case 2:
-      call->mutable_begin_pass()->set_epoch(Below(6));
+      call->mutable_begin_epoch()->set_epoch(Below(6));
       return;
     default: {
-      v1::NoteFileRequest& request = *call->mutable_note_file();
+      v1::RecordFileRequest& request = *call->mutable_record_file();
       Name(state, &request);
-      const uint64_t epoch = Below(state.course().files_size() + 2);
+      const uint64_t epoch = Below(state.training().files_size() + 2);
       request.mutable_file()->set_epoch(epoch);
       request.mutable_file()->set_file(absl::StrCat("f", epoch));
       request.mutable_file()->set_trained(Below(2) == 0);
@@ -266,9 +266,9 @@ void RandomCalls::MarkCut(const v1::CoordinatorState& state,
   request->set_cut(state.cuts().newest() + Below(3) - (Below(3) == 0));
   for (uint64_t i = Below(3); i > 0; --i) {
     v1::TrainedExamples& trained = *request->add_trained();
-    trained.set_work(PhaseName());
+    trained.set_phase_name(PhaseName());
     for (uint64_t j = Below(3); j > 0; --j) {
-      v1::WorkRange& range = *trained.add_ranges();
+      v1::DataRange& range = *trained.add_ranges();
       range.set_source(Below(2));
       range.set_begin(Below(60));
       range.set_end(range.begin() + Below(15));

@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "coordinator/coordinator.h"
 #include "proto/state/coordinator_state.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 #include "proto/v1/coordinator_servers.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
 #include "proto/v1/coordinator_workers.pb.h"
 
 namespace oarlock::coordinator {
@@ -59,9 +59,9 @@ class RandomCalls {
   // Says, often, what the server has of workers that died.
   void ServerHeartbeat(const v1::CoordinatorState& state,
                        v1::ServerHeartbeatRequest* request);
-  void DefineWork(v1::DefineWorkRequest* request);
-  void LeaseWork(const v1::CoordinatorState& state,
-                 v1::LeaseWorkRequest* request);
+  void DefinePhase(v1::DefinePhaseRequest* request);
+  void LeaseRanges(const v1::CoordinatorState& state,
+                   v1::LeaseRangesRequest* request);
   void MarkCut(const v1::CoordinatorState& state, v1::MarkCutRequest* request);
   // An evaluation, a stop, an epoch that begins, or an online file.
   void Training(const v1::CoordinatorState& state, v1::CoordinatorCall* call);

@@ -28,14 +28,14 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
   CoordinatorDeathsTest() {
     ServerBeat(0);
     ServerBeat(1);
-    v1::DefineWorkRequest request;
-    request.set_work(phase_name_);
+    v1::DefinePhaseRequest request;
+    request.set_phase_name(phase_name_);
     for (uint64_t begin : {0, 100}) {
-      v1::WorkRange* const range = request.add_ranges();
+      v1::DataRange* const range = request.add_ranges();
       range->set_begin(begin);
       range->set_end(begin + 100);
     }
-    EXPECT_TRUE(coordinator_->DefineWork(request).ok());
+    EXPECT_TRUE(coordinator_->DefinePhase(request).ok());
   }
 
   void BeatAll(int times = 2) {
@@ -54,13 +54,13 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
     push->add_examples()->set_begin(10);
     push->mutable_examples(0)->set_end(30);
     *push->add_dense_examples() = push->examples(0);
-    push->set_part_count(2);
-    push->add_parts(1);
+    push->set_message_count(2);
+    push->add_messages(1);
   }
   std::vector<uint64_t> ForgottenOf(uint32_t worker) {
     std::vector<uint64_t> generations;
     const v1::ServerHeartbeatResponse response = ServerBeat(0);
-    for (const v1::WorkerIncarnation& forgotten : response.retired()) {
+    for (const v1::WorkerIncarnation& forgotten : response.forgotten()) {
       if (forgotten.worker_index() == worker) {
         generations.push_back(forgotten.worker_generation());
       }
@@ -78,9 +78,9 @@ class CoordinatorDeathsTest : public TwoServerCoordinatorTest {
     v1::CheckpointManifest manifest;
     coordinator_->DescribeCut(&manifest);
     std::string text;
-    for (const v1::WorkCoverage& coverage : manifest.works()) {
+    for (const v1::PhaseCoverage& coverage : manifest.works()) {
       absl::StrAppend(&text, coverage.work());
-      for (const v1::WorkRange& range : coverage.covered()) {
+      for (const v1::DataRange& range : coverage.covered()) {
         absl::StrAppend(&text, " ", range.begin(), "-", range.end());
       }
     }
@@ -135,12 +135,12 @@ TEST_F(CoordinatorDeathsTest, ALedgerFromBeforeTheFenceIsNotBelieved) {
   v1::ServerHeartbeatRequest request;
   request.set_server_index(1);
   request.set_server_generation(1);
-  request.set_membership_version(versions_[1]);
+  request.set_workers_version(versions_[1]);
   request.add_ledgers()->mutable_worker()->set_worker_generation(a);
   const auto response = coordinator_->ServerHeartbeat(request);
   ASSERT_EQ(response->wanted_ledgers_size(), 1);
   EXPECT_EQ(Lease(1, b)->ranges_size(), 0);
-  request.set_membership_version(response->membership_version());
+  request.set_workers_version(response->workers_version());
   EXPECT_EQ(coordinator_->ServerHeartbeat(request)->wanted_ledgers_size(), 0);
   EXPECT_EQ(Lease(1, b)->ranges_size(), 1);
 }
@@ -156,9 +156,9 @@ TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeTheEpochIsOver) {
   EXPECT_THAT(ForgottenOf(0), IsEmpty());
   const auto leased = Lease(1, b);
   EXPECT_EQ(leased->ranges_size(), 0);
-  ASSERT_EQ(leased->repairs_size(), 1);
-  EXPECT_EQ(leased->repairs(0).worker().worker_generation(), a);
-  EXPECT_EQ(leased->repairs(0).sequence(), 1u);
+  ASSERT_EQ(leased->push_completions_size(), 1);
+  EXPECT_EQ(leased->push_completions(0).worker().worker_generation(), a);
+  EXPECT_EQ(leased->push_completions(0).sequence(), 1u);
   std::vector<uint64_t> done;
   for (int i = 0; i < 3; ++i) {
     const auto range = Lease(1, b, done);
@@ -170,7 +170,7 @@ TEST_F(CoordinatorDeathsTest, APartialPushIsCompletedBeforeTheEpochIsOver) {
   EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("1 completions"));
-  EXPECT_TRUE(Lease(1, b, {leased->repairs(0).lease()})->exhausted());
+  EXPECT_TRUE(Lease(1, b, {leased->push_completions(0).lease()})->exhausted());
   EXPECT_THAT(ForgottenOf(0), ElementsAre(a));
   EXPECT_TRUE(coordinator_->OpenCut().ok());
   EXPECT_EQ(Covered(), "train/0 10-30");
@@ -184,16 +184,17 @@ TEST_F(CoordinatorDeathsTest, ACompletersDeathHandsThePushCompletionOn) {
   const uint64_t successor = Register(0);
   BeatAll();
   const auto first = Lease(1, b);
-  ASSERT_EQ(first->repairs_size(), 1);
+  ASSERT_EQ(first->push_completions_size(), 1);
   Register(1);
   BeatAll();
-  const auto second = Lease(0, successor, {first->repairs(0).lease()});
-  ASSERT_EQ(second->repairs_size(), 1);
-  EXPECT_EQ(second->repairs(0).worker().worker_generation(), a);
-  EXPECT_NE(second->repairs(0).lease(), first->repairs(0).lease());
+  const auto second = Lease(0, successor, {first->push_completions(0).lease()});
+  ASSERT_EQ(second->push_completions_size(), 1);
+  EXPECT_EQ(second->push_completions(0).worker().worker_generation(), a);
+  EXPECT_NE(second->push_completions(0).lease(),
+            first->push_completions(0).lease());
   EXPECT_THAT(ForgottenOf(0), IsEmpty());
   EXPECT_THAT(ForgottenOf(1), ElementsAre(b));
-  Lease(0, successor, {second->repairs(0).lease()}).IgnoreError();
+  Lease(0, successor, {second->push_completions(0).lease()}).IgnoreError();
   EXPECT_THAT(ForgottenOf(0), ElementsAre(a));
 }
 
@@ -247,8 +248,8 @@ TEST_F(CoordinatorDeathsTest, ADeathDoesNotEndACutThatAllHaveMarked) {
   EXPECT_EQ(Covered(), "");
   coordinator_->CloseCut();
   const auto leased = Lease(1, b);
-  ASSERT_EQ(leased->repairs_size(), 1);
-  Lease(1, b, {leased->repairs(0).lease()}).IgnoreError();
+  ASSERT_EQ(leased->push_completions_size(), 1);
+  Lease(1, b, {leased->push_completions(0).lease()}).IgnoreError();
   ASSERT_EQ(*coordinator_->OpenCut(), 2u);
   EXPECT_EQ(Covered(), "train/0 10-30");
 }
@@ -279,8 +280,8 @@ TEST_F(CoordinatorDeathsTest, DoneLeasesOfTheDeadAreCoveredFromItsLedger) {
   v1::WorkerLedger& ledger = ledgers_[1].emplace_back();
   ledger.mutable_worker()->set_worker_generation(a);
   ledger.set_highest(100);
-  ledger.add_settled_examples()->set_end(100);
-  *ledger.add_settled_dense_examples() = ledger.settled_examples(0);
+  ledger.add_fully_applied_examples()->set_end(100);
+  *ledger.add_fully_applied_dense_examples() = ledger.fully_applied_examples(0);
   Register(0);
   BeatAll();
   EXPECT_EQ(Covered(), "train/0 0-100");

@@ -107,8 +107,8 @@ TEST_F(CoordinatorRunTest, WhatServersHaveIsNotTrainedAgain) {
     ledger.set_highest(1);
     v1::PushRecord& push = *ledger.add_pushes();
     push.set_sequence(1);
-    push.set_part_count(2);
-    push.add_parts(server);
+    push.set_message_count(2);
+    push.add_messages(server);
     push.add_examples()->set_end(5);
     push.add_dense_examples()->set_end(5);
   }
@@ -210,10 +210,10 @@ TEST_F(CoordinatorRunTest, APhaseMayBeDefinedOnceMoreWithOtherRanges) {
   NextRun(/*num_workers=*/2);
   Define(5);
   Define(5);
-  v1::DefineWorkRequest other;
-  other.set_work(phase_name_);
+  v1::DefinePhaseRequest other;
+  other.set_phase_name(phase_name_);
   other.add_ranges()->set_begin(0);
-  EXPECT_TRUE(absl::IsAlreadyExists(coordinator_->DefineWork(other).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(coordinator_->DefinePhase(other).status()));
   // It is what was left.
   const uint64_t next = Register(0);
   RecoverDeadWorkers();

@@ -29,7 +29,7 @@ constexpr uint32_t kWorkers = 3;
 // A server's side of the control plane.
 struct ControlledServer {
   uint64_t generation = 1;
-  uint64_t membership_version = 0;
+  uint64_t workers_version = 0;
   // By worker index: the newest generation that is refused.
   std::map<uint32_t, uint64_t> refused;
   std::vector<v1::WorkerIncarnation> wanted;
@@ -95,14 +95,14 @@ class Storm {
   }
 
   void Define() {
-    v1::DefineWorkRequest define;
-    define.set_work("train/0");
-    for (const v1::WorkRange& range : DefinedRanges()) {
+    v1::DefinePhaseRequest define;
+    define.set_phase_name("train/0");
+    for (const v1::DataRange& range : DefinedRanges()) {
       *define.add_ranges() = range;
     }
     // A run may have other batches.
     define.set_num_examples(random_.Below(2));
-    EXPECT_TRUE(coordinator_->DefineWork(define).ok());
+    EXPECT_TRUE(coordinator_->DefinePhase(define).ok());
   }
 
   void Register(uint32_t index) {
@@ -121,7 +121,7 @@ class Storm {
   ModelWorker::Gate GateOf(uint32_t worker, uint64_t generation) {
     return [this, worker, generation](uint32_t server, uint64_t cut) {
       ControlledServer& it = servers_[server];
-      if (it.membership_version == 0 || generation <= it.refused[worker]) {
+      if (it.workers_version == 0 || generation <= it.refused[worker]) {
         return ModelWorker::Fate::kRefuse;
       }
       return cut > free_cut_ ? ModelWorker::Fate::kHold
@@ -134,7 +134,7 @@ class Storm {
     v1::ServerHeartbeatRequest request;
     request.set_server_index(index);
     request.set_server_generation(server.generation);
-    request.set_membership_version(server.membership_version);
+    request.set_workers_version(server.workers_version);
     for (const v1::WorkerIncarnation& worker : server.wanted) {
       *request.add_ledgers() = model_.Ledger(index, worker.worker_index(),
                                              worker.worker_generation());
@@ -143,7 +143,7 @@ class Storm {
     ASSERT_TRUE(response.ok()) << response.status();
     // A response may be lost.
     if (stormy_ && random_.Below(4) == 0) return;
-    server.membership_version = response->membership_version();
+    server.workers_version = response->workers_version();
     server.wanted.assign(response->wanted_ledgers().begin(),
                          response->wanted_ledgers().end());
     for (const v1::WorkerState& state : response->workers()) {
@@ -152,7 +152,7 @@ class Storm {
       refused = std::max<uint64_t>(refused,
                                    state.worker_generation() - (alive ? 1 : 0));
     }
-    for (const v1::WorkerIncarnation& forgotten : response->retired()) {
+    for (const v1::WorkerIncarnation& forgotten : response->forgotten()) {
       ASSERT_LE(forgotten.worker_generation(), dead_[forgotten.worker_index()]);
       forgotten_[forgotten.worker_index()] = forgotten.worker_generation();
     }
@@ -189,9 +189,9 @@ class Storm {
     request.set_worker_generation(lives_[index].generation);
     request.set_cut(mark.cut);
     v1::TrainedExamples* const trained = request.add_trained();
-    trained->set_work("train/0");
+    trained->set_phase_name("train/0");
     for (uint64_t example : mark.examples) {
-      v1::WorkRange* const range = trained->add_ranges();
+      v1::DataRange* const range = trained->add_ranges();
       range->set_source(example / kSourceExamples);
       range->set_begin(example % kSourceExamples);
       range->set_end(range->begin() + 1);
@@ -201,19 +201,19 @@ class Storm {
 
   void Lease(uint32_t index) {
     Life& life = lives_[index];
-    v1::LeaseWorkRequest request;
-    request.set_work("train/0");
+    v1::LeaseRangesRequest request;
+    request.set_phase_name("train/0");
     request.set_worker_index(index);
     request.set_worker_generation(life.generation);
     request.set_request(++life.last_request);
     request.set_max_ranges(1 + static_cast<uint32_t>(random_.Below(2)));
     for (uint64_t lease : life.model->TakeDone()) request.add_done(lease);
-    const auto response = coordinator_->LeaseWork(request);
+    const auto response = coordinator_->LeaseRanges(request);
     ASSERT_TRUE(response.ok()) << response.status();
     for (int i = 0; i < response->ranges_size(); ++i) {
       life.model->AddRange(response->ranges(i), response->leases(i));
     }
-    for (const v1::PushRepair& completion : response->repairs()) {
+    for (const v1::PushCompletion& completion : response->push_completions()) {
       life.model->AddPushCompletion(completion);
       ++happened[completion.has_worker() ? "push completions with a name"
                                          : "push completions without a name"];
@@ -327,8 +327,8 @@ class Storm {
     v1::CheckpointManifest manifest;
     coordinator_->DescribeCut(&manifest);
     std::set<uint64_t> covered;
-    for (const v1::WorkCoverage& coverage : manifest.works()) {
-      for (const v1::WorkRange& range : coverage.covered()) {
+    for (const v1::PhaseCoverage& coverage : manifest.works()) {
+      for (const v1::DataRange& range : coverage.covered()) {
         for (uint64_t i = range.begin(); i < range.end(); ++i) {
           covered.insert(range.source() * kSourceExamples + i);
         }

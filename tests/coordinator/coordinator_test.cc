@@ -370,22 +370,22 @@ TEST_F(CoordinatorTest, WhoeverSplitsRangesByItselfIsToldWhatIsCovered) {
   mark.set_worker_generation(generation);
   mark.set_cut(1);
   v1::TrainedExamples* const trained = mark.add_trained();
-  trained->set_work("train/0");
+  trained->set_phase_name("train/0");
   trained->add_ranges()->set_end(30);
   trained->add_ranges()->set_begin(30);
   trained->mutable_ranges(1)->set_end(50);
   ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
-  v1::DefineWorkRequest request;
-  request.set_work("train/0");
+  v1::DefinePhaseRequest request;
+  request.set_phase_name("train/0");
   for (int time = 0; time < 2; ++time) {
-    const auto defined = coordinator_->DefineWork(request);
+    const auto defined = coordinator_->DefinePhase(request);
     ASSERT_TRUE(defined.ok()) << defined.status();
     ASSERT_EQ(defined->covered_size(), 1);
     EXPECT_EQ(defined->covered(0).begin(), 0u);
     EXPECT_EQ(defined->covered(0).end(), 50u);
   }
-  request.set_work("train/1");
-  EXPECT_EQ(coordinator_->DefineWork(request)->covered_size(), 0);
+  request.set_phase_name("train/1");
+  EXPECT_EQ(coordinator_->DefinePhase(request)->covered_size(), 0);
 }
 
 TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAnEpochThatIsNotOver) {
@@ -393,22 +393,23 @@ TEST_F(CoordinatorTest, ACheckpointKeepsTheOrderOfAnEpochThatIsNotOver) {
   mark.set_worker_generation(Register(0));
   mark.set_cut(1);
   v1::TrainedExamples* const trained = mark.add_trained();
-  trained->set_work("train/0");
+  trained->set_phase_name("train/0");
   trained->add_ranges()->set_end(30);
-  v1::DefineWorkRequest request;
-  request.set_work("train/0");
-  request.set_order("--shuffle global");
-  ASSERT_TRUE(coordinator_->DefineWork(request).ok());
+  v1::DefinePhaseRequest request;
+  request.set_phase_name("train/0");
+  request.set_data_order("--shuffle global");
+  ASSERT_TRUE(coordinator_->DefinePhase(request).ok());
   ASSERT_EQ(*coordinator_->OpenCut(), 1u);
   ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
   v1::CheckpointManifest manifest;
   coordinator_->DescribeCut(&manifest);
   Coordinator resumed(options_, clock_);
   resumed.Restore(manifest);
-  request.set_order("--shuffle local");
-  EXPECT_TRUE(absl::IsFailedPrecondition(resumed.DefineWork(request).status()));
-  request.set_order("--shuffle global");
-  EXPECT_TRUE(resumed.DefineWork(request).ok());
+  request.set_data_order("--shuffle local");
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(resumed.DefinePhase(request).status()));
+  request.set_data_order("--shuffle global");
+  EXPECT_TRUE(resumed.DefinePhase(request).ok());
 }
 
 TEST_F(CoordinatorTest, APhaseOfWhichNothingIsLeftIsDone) {
@@ -421,12 +422,12 @@ TEST_F(CoordinatorTest, APhaseOfWhichNothingIsLeftIsDone) {
     mark.set_worker_generation(Register(0));
     mark.set_cut(1);
     v1::TrainedExamples* const examples = mark.add_trained();
-    examples->set_work("train/0");
+    examples->set_phase_name("train/0");
     examples->add_ranges()->set_end(trained);
-    v1::DefineWorkRequest request;
-    request.set_work("train/0");
+    v1::DefinePhaseRequest request;
+    request.set_phase_name("train/0");
     request.set_num_examples(100);
-    ASSERT_TRUE(coordinator_->DefineWork(request).ok());
+    ASSERT_TRUE(coordinator_->DefinePhase(request).ok());
     v1::HeartbeatRequest beat;
     beat.set_worker_generation(mark.worker_generation());
     beat.set_report(1);

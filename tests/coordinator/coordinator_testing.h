@@ -43,7 +43,7 @@ class CoordinatorTest : public ::testing::Test {
     request.set_worker_index(worker);
     request.set_host("h");
     request.set_pid(100 + worker);
-    request.set_registration(registration);
+    request.set_registration_id(registration);
     return coordinator_->RegisterWorker(request);
   }
   uint64_t Register(uint32_t worker) {
@@ -74,7 +74,7 @@ class CoordinatorTest : public ::testing::Test {
     v1::ServerHeartbeatRequest request;
     request.set_server_index(server);
     request.set_server_generation(generation);
-    request.set_membership_version(versions_[server]);
+    request.set_workers_version(versions_[server]);
     for (const v1::WorkerIncarnation& worker : wanted_[server]) {
       v1::WorkerLedger* const ledger = request.add_ledgers();
       *ledger->mutable_worker() = worker;
@@ -87,7 +87,7 @@ class CoordinatorTest : public ::testing::Test {
     }
     const auto response = coordinator_->ServerHeartbeat(request);
     EXPECT_TRUE(response.ok()) << response.status();
-    versions_[server] = response->membership_version();
+    versions_[server] = response->workers_version();
     wanted_[server].assign(response->wanted_ledgers().begin(),
                            response->wanted_ledgers().end());
     return *response;
@@ -116,23 +116,22 @@ class CoordinatorTest : public ::testing::Test {
     });
     return outcome;
   }
-  absl::StatusOr<v1::LeaseWorkResponse> Lease(uint32_t worker,
-                                              uint64_t generation,
-                                              std::vector<uint64_t> done = {}) {
-    v1::LeaseWorkRequest request;
-    request.set_work(phase_name_);
+  absl::StatusOr<v1::LeaseRangesResponse> Lease(
+      uint32_t worker, uint64_t generation, std::vector<uint64_t> done = {}) {
+    v1::LeaseRangesRequest request;
+    request.set_phase_name(phase_name_);
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
     request.set_max_ranges(1);
     request.set_request(++last_request_);
     for (uint64_t lease : done) request.add_done(lease);
-    return coordinator_->LeaseWork(request);
+    return coordinator_->LeaseRanges(request);
   }
   void Define(int num_ranges) {
-    v1::DefineWorkRequest request;
-    request.set_work(phase_name_);
+    v1::DefinePhaseRequest request;
+    request.set_phase_name(phase_name_);
     for (int i = 0; i < num_ranges; ++i) request.add_ranges()->set_begin(i);
-    ASSERT_TRUE(coordinator_->DefineWork(request).ok());
+    ASSERT_TRUE(coordinator_->DefinePhase(request).ok());
   }
   // Time goes by in steps, as it does where a thread checks deadlines. The
   // workers in `alive` renew their leases.

@@ -21,9 +21,9 @@ v1::MarkCutRequest Mark(uint32_t worker, uint64_t cut,
   request.set_worker_generation(1);
   request.set_cut(cut);
   v1::TrainedExamples* trained = request.add_trained();
-  trained->set_work(phase_name);
+  trained->set_phase_name(phase_name);
   for (const uint64_t example : examples) {
-    v1::WorkRange* range = trained->add_ranges();
+    v1::DataRange* range = trained->add_ranges();
     range->set_begin(example);
     range->set_end(example + 1);
   }
@@ -36,7 +36,7 @@ std::set<uint64_t> Examples(const CutState& cuts,
   const auto covered = cuts.Covered();
   const auto found = covered.find(phase_name);
   if (found == covered.end()) return examples;
-  for (const v1::WorkRange& range : found->second.ranges()) {
+  for (const v1::DataRange& range : found->second.ranges()) {
     for (uint64_t i = range.begin(); i < range.end(); ++i) examples.insert(i);
   }
   return examples;
@@ -89,9 +89,9 @@ TEST(CutStateTest, ACheckpointsExamplesAndNumberComeBack) {
   v1::CheckpointManifest manifest;
   manifest.set_cut(41);
   for (const auto& [name, covered] : before.Covered()) {
-    v1::WorkCoverage* coverage = manifest.add_works();
+    v1::PhaseCoverage* coverage = manifest.add_works();
     coverage->set_work(name);
-    for (const v1::WorkRange& range : covered.ranges()) {
+    for (const v1::DataRange& range : covered.ranges()) {
       *coverage->add_covered() = range;
     }
   }
@@ -142,7 +142,7 @@ TEST(CutStateTest, ExamplesBelongBeforeTheCutTheyWereReportedFor) {
 }
 
 TEST(CutStateTest, WhatIsRecoveredWhileACutIsOpenBelongsToTheNextOne) {
-  v1::WorkRange range;
+  v1::DataRange range;
   range.set_begin(3);
   range.set_end(5);
   CutState cuts;

@@ -20,9 +20,9 @@ namespace {
 
 constexpr uint32_t kEpoch = 3;
 
-v1::WorkRange Range(uint64_t begin, uint64_t end, uint64_t byte_offset = 0,
+v1::DataRange Range(uint64_t begin, uint64_t end, uint64_t byte_offset = 0,
                     uint64_t skip_lines = 0) {
-  v1::WorkRange range;
+  v1::DataRange range;
   range.set_source(1);
   range.set_begin(begin);
   range.set_end(end);
@@ -47,21 +47,21 @@ v1::PushRecord Record(uint64_t sequence, uint64_t begin, uint64_t end,
   record.set_sequence(sequence);
   Add(begin, end, record.mutable_examples());
   Add(begin, end, record.mutable_dense_examples());
-  record.set_part_count(message_count);
-  for (uint32_t message : messages) record.add_parts(message);
+  record.set_message_count(message_count);
+  for (uint32_t message : messages) record.add_messages(message);
   return record;
 }
 
-std::string Text(const std::vector<v1::WorkRange>& ranges) {
+std::string Text(const std::vector<v1::DataRange>& ranges) {
   std::string text;
-  for (const v1::WorkRange& range : ranges) {
+  for (const v1::DataRange& range : ranges) {
     absl::StrAppend(&text, range.begin(), "-", range.end(), "@",
                     range.byte_offset(), "+", range.skip_lines(), " ");
   }
   return text;
 }
-std::string Text(const google::protobuf::RepeatedPtrField<v1::WorkRange>& r) {
-  return Text(std::vector<v1::WorkRange>(r.begin(), r.end()));
+std::string Text(const google::protobuf::RepeatedPtrField<v1::DataRange>& r) {
+  return Text(std::vector<v1::DataRange>(r.begin(), r.end()));
 }
 
 class DeadWorkerRecoveryTest : public ::testing::Test {
@@ -72,7 +72,7 @@ class DeadWorkerRecoveryTest : public ::testing::Test {
     dead_.ledgers.resize(2);
     for (v1::WorkerLedger& ledger : dead_.ledgers) ledger.set_highest(1);
   }
-  void Lease(const v1::WorkRange& range) {
+  void Lease(const v1::DataRange& range) {
     dead_.leased[kEpoch].ranges.push_back(range);
   }
   void Tell(int server, const v1::PushRecord& record) {
@@ -104,7 +104,7 @@ TEST_F(DeadWorkerRecoveryTest, APartialPushIsCompletedUnderItsName) {
   Tell(1, Record(4, 20, 40, 3, {2}));
   const RecoveredEpoch of_epoch = Recover();
   ASSERT_EQ(of_epoch.push_completions.size(), 1u);
-  const v1::PushRepair& completion = of_epoch.push_completions[0];
+  const v1::PushCompletion& completion = of_epoch.push_completions[0];
   EXPECT_EQ(completion.worker().worker_index(), 2u);
   EXPECT_EQ(completion.worker().worker_generation(), 7u);
   EXPECT_EQ(completion.sequence(), 4u);
@@ -131,8 +131,8 @@ TEST_F(DeadWorkerRecoveryTest, PushesBelowTheWindowOrWholeOrDoneAreApplied) {
   Tell(0, Record(2, 10, 20, 2, {0}));
   Tell(0, Record(3, 200, 210, 2, {0}));
   Tell(1, Record(65, 20, 30, 2, {0, 1}));
-  Add(30, 40, dead_.ledgers[1].mutable_settled_examples());
-  Add(30, 40, dead_.ledgers[1].mutable_settled_dense_examples());
+  Add(30, 40, dead_.ledgers[1].mutable_fully_applied_examples());
+  Add(30, 40, dead_.ledgers[1].mutable_fully_applied_dense_examples());
   RecoveredEpoch of_epoch = Recover();
   EXPECT_TRUE(of_epoch.push_completions.empty());
   EXPECT_EQ(Text(of_epoch.covered), "0-40@0+0 200-210@0+0 ");
@@ -155,7 +155,7 @@ TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreCompletedWithoutAName) {
   Tell(1, dense);
   const RecoveredEpoch of_epoch = Recover();
   ASSERT_EQ(of_epoch.push_completions.size(), 2u);
-  for (const v1::PushRepair& completion : of_epoch.push_completions) {
+  for (const v1::PushCompletion& completion : of_epoch.push_completions) {
     EXPECT_FALSE(completion.has_worker());
   }
   EXPECT_EQ(Text(of_epoch.push_completions[0].examples()), "30-50@8+30 ");
@@ -167,7 +167,7 @@ TEST_F(DeadWorkerRecoveryTest, HalfOfTheGradientsAreCompletedWithoutAName) {
 }
 
 TEST_F(DeadWorkerRecoveryTest, ACompletersDeathKeepsTheRestriction) {
-  v1::PushRepair completion;
+  v1::PushCompletion completion;
   *completion.add_examples() = Range(0, 30, 8);
   dead_.leased[kEpoch].push_completions.push_back(completion);
   completion.Clear();
@@ -205,7 +205,7 @@ class Chain {
  public:
   explicit Chain(uint64_t seed)
       : random_(seed), servers_(1 + static_cast<uint32_t>(random_.Below(4))) {
-    for (const v1::WorkRange& range : DefinedRanges()) Own(range);
+    for (const v1::DataRange& range : DefinedRanges()) Own(range);
   }
 
   void Run() {
@@ -228,8 +228,8 @@ class Chain {
   std::map<std::string, int> happened;
 
  private:
-  void Own(const v1::WorkRange& range) { ranges_[++last_lease_] = range; }
-  void Own(v1::PushRepair completion) {
+  void Own(const v1::DataRange& range) { ranges_[++last_lease_] = range; }
+  void Own(v1::PushCompletion completion) {
     completion.set_lease(++last_lease_);
     push_completions_[last_lease_] = completion;
   }
@@ -253,7 +253,7 @@ class Chain {
     });
     if (const auto mark = worker_->TakeMark()) {
       for (uint64_t example : mark->examples) {
-        v1::WorkRange range;
+        v1::DataRange range;
         range.set_source(example / kSourceExamples);
         range.set_begin(example % kSourceExamples);
         range.set_end(range.begin() + 1);
@@ -284,11 +284,11 @@ class Chain {
     }
     LeasedExamples& leased = dead.leased[0];
     for (const auto& [lease, range] : ranges_) {
-      for (const v1::WorkRange& part : covered_.Missing(range)) {
+      for (const v1::DataRange& part : covered_.Missing(range)) {
         leased.ranges.push_back(part);
       }
     }
-    std::map<uint64_t, v1::PushRepair> named;
+    std::map<uint64_t, v1::PushCompletion> named;
     for (const auto& [lease, completion] : push_completions_) {
       if (completion.has_worker()) {
         named[lease] = completion;
@@ -302,9 +302,9 @@ class Chain {
   }
 
   void Take(const RecoveredEpoch& of_epoch) {
-    for (const v1::WorkRange& range : of_epoch.covered) covered_.Add(range);
-    for (const v1::WorkRange& range : of_epoch.returned) Own(range);
-    for (const v1::PushRepair& completion : of_epoch.push_completions) {
+    for (const v1::DataRange& range : of_epoch.covered) covered_.Add(range);
+    for (const v1::DataRange& range : of_epoch.returned) Own(range);
+    for (const v1::PushCompletion& completion : of_epoch.push_completions) {
       Own(completion);
       if (!completion.has_worker()) continue;
       // Nothing is completed that is whole.
@@ -340,8 +340,8 @@ class Chain {
   ModelServers servers_;
   std::optional<ModelWorker> worker_;
   // By lease.
-  std::map<uint64_t, v1::WorkRange> ranges_;
-  std::map<uint64_t, v1::PushRepair> push_completions_;
+  std::map<uint64_t, v1::DataRange> ranges_;
+  std::map<uint64_t, v1::PushCompletion> push_completions_;
   uint64_t last_lease_ = 0;
   RangeSet covered_;
   uint64_t cut_ = 0;

@@ -26,7 +26,7 @@ class DeadWorkersTest : public ::testing::Test {
     v1::ServerHeartbeatRequest request;
     request.set_server_index(server);
     request.set_server_generation(server_generation);
-    request.set_membership_version(version);
+    request.set_workers_version(version);
     v1::WorkerLedger* const ledger = request.add_ledgers();
     ledger->mutable_worker()->set_worker_index(worker);
     ledger->mutable_worker()->set_worker_generation(generation);
@@ -58,7 +58,7 @@ class DeadWorkersTest : public ::testing::Test {
     v1::ServerHeartbeatResponse response;
     dead_.Describe(ServerIndex(0), 1, &response);
     uint64_t forgotten = 0;
-    for (const v1::WorkerIncarnation& worker : response.retired()) {
+    for (const v1::WorkerIncarnation& worker : response.forgotten()) {
       if (worker.worker_index() == 0) forgotten = worker.worker_generation();
     }
     return forgotten;

@@ -40,11 +40,11 @@ void AddIntervals(const std::vector<uint64_t>& examples, Intervals* to) {
 
 }  // namespace
 
-std::vector<v1::WorkRange> DefinedRanges() {
-  std::vector<v1::WorkRange> ranges;
+std::vector<v1::DataRange> DefinedRanges() {
+  std::vector<v1::DataRange> ranges;
   for (uint32_t source = 0; source < kSources; ++source) {
     for (uint64_t begin = 0; begin < kSourceExamples; begin += kRangeExamples) {
-      v1::WorkRange& range = ranges.emplace_back();
+      v1::DataRange& range = ranges.emplace_back();
       range.set_source(source);
       range.set_begin(begin);
       range.set_byte_offset(OffsetOf(begin));
@@ -56,7 +56,7 @@ std::vector<v1::WorkRange> DefinedRanges() {
   return ranges;
 }
 
-std::vector<uint64_t> ExamplesOf(const v1::WorkRange& range) {
+std::vector<uint64_t> ExamplesOf(const v1::DataRange& range) {
   EXPECT_EQ(range.byte_offset(), OffsetOf(range.begin() - range.skip_lines()))
       << range.ShortDebugString();
   EXPECT_LT(range.skip_lines(), kRangeExamples + 20)
@@ -169,8 +169,9 @@ v1::WorkerLedger ModelServers::Ledger(uint32_t server, uint32_t worker,
   ledger.set_highest(found->second.rbegin()->first);
   for (const auto& [sequence, record] : found->second) {
     if (sequence + kWindow <= ledger.highest()) {
-      AddIntervals(record.push.rows, ledger.mutable_settled_examples());
-      AddIntervals(record.push.dense, ledger.mutable_settled_dense_examples());
+      AddIntervals(record.push.rows, ledger.mutable_fully_applied_examples());
+      AddIntervals(record.push.dense,
+                   ledger.mutable_fully_applied_dense_examples());
       continue;
     }
     v1::PushRecord* const push = ledger.add_pushes();
@@ -178,8 +179,8 @@ v1::WorkerLedger ModelServers::Ledger(uint32_t server, uint32_t worker,
     push->set_cut(record.push.cut);
     AddIntervals(record.push.rows, push->mutable_examples());
     AddIntervals(record.push.dense, push->mutable_dense_examples());
-    push->set_part_count(record.message_count);
-    for (uint32_t message : record.messages) push->add_parts(message);
+    push->set_message_count(record.message_count);
+    for (uint32_t message : record.messages) push->add_messages(message);
   }
   return ledger;
 }
@@ -203,15 +204,15 @@ bool ModelServers::WasApplied(uint64_t example, int times) const {
   return true;
 }
 
-ModelPush PushOf(const v1::PushRepair& completion) {
+ModelPush PushOf(const v1::PushCompletion& completion) {
   ModelPush push;
   push.worker = completion.worker().worker_index();
   push.generation = completion.worker().worker_generation();
   push.sequence = completion.sequence();
-  for (const v1::WorkRange& range : completion.examples()) {
+  for (const v1::DataRange& range : completion.examples()) {
     for (uint64_t example : ExamplesOf(range)) push.rows.push_back(example);
   }
-  for (const v1::WorkRange& range : completion.dense_examples()) {
+  for (const v1::DataRange& range : completion.dense_examples()) {
     for (uint64_t example : ExamplesOf(range)) push.dense.push_back(example);
   }
   return push;
@@ -229,13 +230,13 @@ ModelWorker::ModelWorker(uint32_t worker, uint64_t generation,
       newest_cut_(first_cut),
       marked_cut_(first_cut) {}
 
-void ModelWorker::AddRange(const v1::WorkRange& range, uint64_t lease) {
+void ModelWorker::AddRange(const v1::DataRange& range, uint64_t lease) {
   const std::vector<uint64_t> examples = ExamplesOf(range);
   todo_.insert(todo_.begin(), examples.rbegin(), examples.rend());
   leases_.push_back(lease);
 }
 
-void ModelWorker::AddPushCompletion(const v1::PushRepair& completion) {
+void ModelWorker::AddPushCompletion(const v1::PushCompletion& completion) {
   push_completions_.push_back(completion);
 }
 
@@ -299,7 +300,7 @@ void ModelWorker::Flush(DenseCopy* copy) {
   Send(std::move(push), copy->cut, /*lease=*/0);
 }
 
-void ModelWorker::Work(const v1::PushRepair& completion) {
+void ModelWorker::Work(const v1::PushCompletion& completion) {
   ModelPush push = PushOf(completion);
   if (push.generation != 0) {
     return Delay(std::move(push), completion.lease());

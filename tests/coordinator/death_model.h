@@ -16,8 +16,8 @@
 
 #include "base/random.h"
 #include "base/types.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 #include "proto/v1/coordinator_servers.pb.h"
-#include "proto/v1/coordinator_work.pb.h"
 
 namespace oarlock::coordinator {
 
@@ -28,14 +28,14 @@ inline constexpr uint64_t kExamples = kSources * kSourceExamples;
 inline constexpr uint64_t kRangeExamples = 40;
 
 // The ranges of a phase over all examples. The last one of a source has no end.
-std::vector<v1::WorkRange> DefinedRanges();
+std::vector<v1::DataRange> DefinedRanges();
 
 // Expects that the range says where its lines are, as its definition does.
-std::vector<uint64_t> ExamplesOf(const v1::WorkRange& range);
+std::vector<uint64_t> ExamplesOf(const v1::DataRange& range);
 template <typename Ranges>
 std::set<uint64_t> ExampleSetOf(const Ranges& ranges) {
   std::set<uint64_t> examples;
-  for (const v1::WorkRange& range : ranges) {
+  for (const v1::DataRange& range : ranges) {
     for (uint64_t example : ExamplesOf(range)) examples.insert(example);
   }
   return examples;
@@ -105,7 +105,7 @@ class ModelServers {
 };
 
 // The push that is completed; generation 0: none.
-ModelPush PushOf(const v1::PushRepair& completion);
+ModelPush PushOf(const v1::PushCompletion& completion);
 
 // One incarnation.
 class ModelWorker {
@@ -123,8 +123,8 @@ class ModelWorker {
 
   uint64_t generation() const { return generation_; }
   // Leases have numbers.
-  void AddRange(const v1::WorkRange& range, uint64_t lease);
-  void AddPushCompletion(const v1::PushRepair& completion);
+  void AddRange(const v1::DataRange& range, uint64_t lease);
+  void AddPushCompletion(const v1::PushCompletion& completion);
   size_t num_examples_left() const { return todo_.size(); }
   // Does something: computes, sends, advances a dense copy to the newest cut.
   void Turn(uint64_t newest_cut, const Gate& gate);
@@ -152,7 +152,7 @@ class ModelWorker {
 
   void Compute();
   void Flush(DenseCopy* copy);
-  void Work(const v1::PushRepair& completion);
+  void Work(const v1::PushCompletion& completion);
   bool HasRoom() const;
   // REQUIRES: HasRoom(), if the push gets a sequence of this worker.
   void Send(ModelPush push, uint64_t cut, uint64_t lease);
@@ -166,7 +166,7 @@ class ModelWorker {
   std::vector<DenseCopy> copies_;
   std::vector<uint64_t> todo_;
   std::vector<uint64_t> leases_;
-  std::deque<v1::PushRepair> push_completions_;
+  std::deque<v1::PushCompletion> push_completions_;
   // Completing pushes that are to be sent.
   std::deque<UnderWay> backlog_;
   // Completing pushes that are not answered, by lease.

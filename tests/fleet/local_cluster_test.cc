@@ -156,11 +156,11 @@ TEST(LocalJobClientTest, RangesAreLeasedOnceAndThenExhausted) {
     items[i].end = i * 10 + 10;
     items[i].byte_offset = i * 700;
   }
-  ASSERT_TRUE(job.DefineWork("train/0", items, 30, /*order=*/"").ok());
+  ASSERT_TRUE(job.DefinePhase("train/0", items, 30, /*order=*/"").ok());
   std::vector<uint64_t> done;
   for (uint64_t i = 0; i < 3; ++i) {
     const absl::StatusOr<client::Leases> leases =
-        job.LeaseWork("train/0", 1, done);
+        job.LeaseRanges("train/0", 1, done);
     ASSERT_TRUE(leases.ok()) << leases.status();
     ASSERT_EQ(leases->items.size(), 1u);
     EXPECT_EQ(leases->items[0].begin, i * 10);
@@ -168,7 +168,8 @@ TEST(LocalJobClientTest, RangesAreLeasedOnceAndThenExhausted) {
     EXPECT_FALSE(leases->exhausted);
     done = {leases->items[0].lease};
   }
-  const absl::StatusOr<client::Leases> end = job.LeaseWork("train/0", 1, done);
+  const absl::StatusOr<client::Leases> end =
+      job.LeaseRanges("train/0", 1, done);
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_TRUE(end->items.empty());
   EXPECT_TRUE(end->exhausted);

@@ -275,7 +275,7 @@ TEST(LaunchPlanTest, NodesThatMetGetRanksInOrderOfTheirNodes) {
   ASSERT_TRUE(share.ok()) << share.status();
   EXPECT_EQ(share->host(), "192.168.0.2");
   EXPECT_THAT(share->worker_ports(), ElementsAre(10000, 10001));
-  v1::MeetingRound attempt;
+  v1::NodesReady attempt;
   attempt.set_node(1);
   v1::NodeShare* first = attempt.add_nodes();
   first->set_host("192.168.0.1");

@@ -145,7 +145,7 @@ class NodeRendezvousClientTest : public testing::Test {
     OnEach([attempt](int i, NodeRendezvousClient& client) {
       const auto joined = client.Join(ShareOf(i + 1));
       ASSERT_TRUE(joined.ok()) << joined.status();
-      EXPECT_EQ(joined->round(), attempt);
+      EXPECT_EQ(joined->attempt(), attempt);
       ASSERT_EQ(joined->nodes_size(), kNodes);
       EXPECT_EQ(joined->nodes(joined->node()).host(), absl::StrCat("h", i + 1));
       EXPECT_EQ(joined->nodes(0).host(), "h1");
@@ -166,7 +166,7 @@ TEST_F(NodeRendezvousClientTest, NodesMeetStartAgainAfterAFailureAndAreDone) {
   ServeAndConnect();
   JoinAll(0);
   OnEach([](int i, NodeRendezvousClient& client) {
-    const v1::MeetingOver over =
+    const v1::AttemptOver over =
         i == 1 ? client.Failed("worker 1 ended with signal 9", false)
                : client.Done();
     EXPECT_TRUE(over.again());
@@ -210,7 +210,7 @@ TEST_F(NodeRendezvousClientTest, WhenNodeZeroIsGoneTheOthersSaySo) {
 
 TEST_F(NodeRendezvousClientTest, WhereNobodyListensTheErrorNamesTheMaster) {
   clients_.push_back(NewClient(1, "", absl::Seconds(1)));
-  absl::StatusOr<v1::MeetingRound> joined;
+  absl::StatusOr<v1::NodesReady> joined;
   InBackground([&] { joined = clients_[0]->Join(ShareOf(1)); },
                [this](const auto& is_over) {
                  EXPECT_TRUE(AdvanceUntil(is_over, absl::Seconds(1)));

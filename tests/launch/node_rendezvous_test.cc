@@ -47,27 +47,27 @@ class NodeRendezvousTest : public testing::Test {
             .heartbeat_timeout = absl::Seconds(1)};
   }
 
-  v1::MeetingAnswer Report(const v1::NodeReport& report) {
+  v1::NodeReportResponse Report(const v1::NodeReport& report) {
     const auto response = rendezvous_.Report(report);
     EXPECT_TRUE(response.ok()) << response.status();
-    return response.ok() ? *response : v1::MeetingAnswer();
+    return response.ok() ? *response : v1::NodeReportResponse();
   }
-  v1::MeetingAnswer Ready(int id, int rank = -1) {
+  v1::NodeReportResponse Ready(int id, int rank = -1) {
     return Report(ReadyOf(id, rank));
   }
-  v1::MeetingAnswer Running(int id, uint32_t attempt) {
+  v1::NodeReportResponse Running(int id, uint32_t attempt) {
     v1::NodeReport report = From(id);
     report.set_running(attempt);
     return Report(report);
   }
-  v1::MeetingAnswer Done(int id, uint32_t attempt) {
+  v1::NodeReportResponse Done(int id, uint32_t attempt) {
     v1::NodeReport report = From(id);
     report.set_done(attempt);
     return Report(report);
   }
-  v1::MeetingAnswer Failed(int id, uint32_t attempt, bool final = false) {
+  v1::NodeReportResponse Failed(int id, uint32_t attempt, bool final = false) {
     v1::NodeReport report = From(id);
-    report.mutable_failed()->set_round(attempt);
+    report.mutable_failed()->set_attempt(attempt);
     report.mutable_failed()->set_what("worker 7 ended with signal 9");
     report.mutable_failed()->set_final(final);
     return Report(report);
@@ -75,7 +75,7 @@ class NodeRendezvousTest : public testing::Test {
   // All three come and run the first attempt; 100 is node 0.
   void Begin() {
     for (int id : {100, 1, 2, 100, 1}) Ready(id);
-    for (int id : {100, 1, 2}) ASSERT_TRUE(Running(id, 0).has_round());
+    for (int id : {100, 1, 2}) ASSERT_TRUE(Running(id, 0).has_ready());
   }
   // The others' reports come, and time goes by, but nothing from `silent`.
   void MissHeartbeatsOf(int silent, uint32_t attempt) {
@@ -100,9 +100,9 @@ class NodeRendezvousWithoutRestartTest : public NodeRendezvousTest {
   NodeRendezvousWithoutRestartTest() : NodeRendezvousTest(0) {}
 };
 
-std::vector<int> PortsOf(const v1::MeetingAnswer& response) {
+std::vector<int> PortsOf(const v1::NodeReportResponse& response) {
   std::vector<int> ports;
-  for (const v1::NodeShare& share : response.round().nodes()) {
+  for (const v1::NodeShare& share : response.ready().nodes()) {
     ports.push_back(share.worker_ports(0));
   }
   return ports;
@@ -112,11 +112,11 @@ TEST_F(NodeRendezvousTest, NodesWithoutARankAreNumberedInOrderOfArrival) {
   // Node 0's own report may come after the others'.
   EXPECT_EQ(Ready(2).waiting().missing(), "node 0 (h100), node 2");
   EXPECT_EQ(Ready(100).waiting().missing(), "node 2");
-  const v1::MeetingAnswer last = Ready(1);
+  const v1::NodeReportResponse last = Ready(1);
   EXPECT_THAT(PortsOf(last), ElementsAre(100, 2, 1));
-  EXPECT_EQ(last.round().node(), 2u);
-  EXPECT_EQ(Ready(2).round().node(), 1u);
-  EXPECT_EQ(Ready(100).round().node(), 0u);
+  EXPECT_EQ(last.ready().node(), 2u);
+  EXPECT_EQ(Ready(2).ready().node(), 1u);
+  EXPECT_EQ(Ready(100).ready().node(), 0u);
 }
 
 TEST_F(NodeRendezvousTest, AGivenRankIsKeptFromThoseWithout) {
@@ -157,15 +157,15 @@ TEST_F(NodeRendezvousTest, WhoHasNotComeInTimeIsNamed) {
     EXPECT_TRUE(Ready(1).has_waiting());
     rendezvous_.Tick();
   }
-  const v1::MeetingOver over = Ready(1).over();
+  const v1::AttemptOver over = Ready(1).over();
   EXPECT_FALSE(over.success() || over.again());
   EXPECT_EQ(over.reason(), "node 2 did not come to h100:1 within 2s");
 }
 
 TEST_F(NodeRendezvousTest, AJobIsDoneWhenAllNodesAre) {
   Begin();
-  EXPECT_TRUE(Done(1, 0).has_round());
-  EXPECT_TRUE(Done(100, 0).has_round());
+  EXPECT_TRUE(Done(1, 0).has_ready());
+  EXPECT_TRUE(Done(100, 0).has_ready());
   EXPECT_TRUE(Done(2, 0).over().success());
   EXPECT_TRUE(Done(1, 0).over().success());
   EXPECT_TRUE(Done(100, 0).over().success());
@@ -177,7 +177,7 @@ TEST_F(NodeRendezvousTest, AFailureStartsAllNodesAgainAndThenEndsTheJob) {
   // One that is done already takes part in the next attempt.
   Done(1, 0);
   EXPECT_TRUE(Failed(2, 0).over().again());
-  const v1::MeetingOver over = Running(100, 0).over();
+  const v1::AttemptOver over = Running(100, 0).over();
   EXPECT_TRUE(over.again());
   EXPECT_EQ(over.reason(), "node 2 (h2): worker 7 ended with signal 9");
   EXPECT_TRUE(Done(1, 0).over().again());
@@ -185,10 +185,10 @@ TEST_F(NodeRendezvousTest, AFailureStartsAllNodesAgainAndThenEndsTheJob) {
   EXPECT_EQ(Failed(100, 0).over().reason(), over.reason());
   EXPECT_EQ(Ready(2).waiting().missing(), "node 0 (h100), node 1 (h1)");
   Ready(1);
-  EXPECT_EQ(Ready(100).round().round(), 1u);
-  EXPECT_EQ(Ready(1).round().node(), 1u);
-  EXPECT_TRUE(Running(1, 1).has_round());
-  const v1::MeetingOver end = Failed(1, 1).over();
+  EXPECT_EQ(Ready(100).ready().attempt(), 1u);
+  EXPECT_EQ(Ready(1).ready().node(), 1u);
+  EXPECT_TRUE(Running(1, 1).has_ready());
+  const v1::AttemptOver end = Failed(1, 1).over();
   EXPECT_FALSE(end.again() || end.success());
   EXPECT_FALSE(Running(2, 1).over().again());
 }
@@ -202,14 +202,14 @@ TEST_F(NodeRendezvousTest, AFinalFailureEndsAJobThatWaitsForTheNextAttempt) {
   Begin();
   EXPECT_TRUE(Failed(2, 0).over().again());
   Ready(100);
-  const v1::MeetingOver over = Failed(1, 0, /*final=*/true).over();
+  const v1::AttemptOver over = Failed(1, 0, /*final=*/true).over();
   EXPECT_FALSE(over.again());
   EXPECT_THAT(over.reason(), HasSubstr("node 1 (h1): worker 7"));
   EXPECT_FALSE(Ready(2).over().again());
 }
 
 TEST_F(NodeRendezvousTest, NodesOfARendezvousBeforeThisOneAreToldToComeAnew) {
-  const v1::MeetingOver over = Running(5, 0).over();
+  const v1::AttemptOver over = Running(5, 0).over();
   EXPECT_TRUE(over.again());
   EXPECT_THAT(over.reason(), HasSubstr("started anew"));
 }
@@ -223,16 +223,16 @@ TEST_F(NodeRendezvousWithoutRestartTest, TheFirstFailureEndsTheJob) {
 TEST_F(NodeRendezvousTest, ASilentNodeIsNamedAndAnotherMayComeInItsPlace) {
   Begin();
   MissHeartbeatsOf(1, 0);
-  const v1::MeetingOver over = Running(2, 0).over();
+  const v1::AttemptOver over = Running(2, 0).over();
   EXPECT_TRUE(over.again());
   EXPECT_THAT(over.reason(), HasSubstr("node 1 (h1) sent no heartbeat for 1s"));
   // It is back, and is told; its processes are to end first.
   EXPECT_EQ(Running(1, 0).over().reason(), over.reason());
   Ready(100);
   EXPECT_EQ(Ready(2).waiting().missing(), "node 1 (last at h1)");
-  const v1::MeetingAnswer response = Ready(8);
+  const v1::NodeReportResponse response = Ready(8);
   EXPECT_THAT(PortsOf(response), ElementsAre(100, 8, 2));
-  EXPECT_EQ(response.round().round(), 1u);
+  EXPECT_EQ(response.ready().attempt(), 1u);
 }
 
 TEST_F(NodeRendezvousTest, ANodeThatAsksToStartAnewHasEndedTheAttempt) {
@@ -245,9 +245,9 @@ TEST_F(NodeRendezvousTest, ANodeThatAsksToStartAnewHasEndedTheAttempt) {
 
 TEST_F(NodeRendezvousTest, AResponseThatWasLostIsGivenAgain) {
   for (int id : {100, 1, 2}) Ready(id);
-  EXPECT_EQ(Ready(2).round().node(), 2u);
-  EXPECT_EQ(Ready(2).round().node(), 2u);
-  EXPECT_TRUE(Running(2, 0).has_round());
+  EXPECT_EQ(Ready(2).ready().node(), 2u);
+  EXPECT_EQ(Ready(2).ready().node(), 2u);
+  EXPECT_TRUE(Running(2, 0).has_ready());
   Failed(1, 0, /*final=*/true);
   EXPECT_FALSE(Running(2, 0).over().again());
   EXPECT_FALSE(Running(2, 0).over().again());

@@ -170,8 +170,8 @@ class Client {
     header->set_worker_index(worker);
     header->set_worker_generation(generation);
     header->set_sequence(sequence);
-    header->set_part_count(1);
-    header->set_table_part_count(1);
+    header->set_message_count(1);
+    header->set_table_message_count(1);
     header->set_round(1);
     request.set_table(1);
     v1::PushResponse response;

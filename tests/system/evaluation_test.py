@@ -39,7 +39,7 @@ class EvaluationTest(harness.SystemTest):
         self.assertEqual(summary["examples"], LONG_EPOCH_ROWS)
         self.assertEqual(summary["stop_reason"], "")
         beside = [evaluation for evaluation in summary["evaluations"]
-                  if evaluation["work"].startswith("evaluation/")]
+                  if evaluation["phase_name"].startswith("evaluation/")]
         self.assertTrue(beside, summary)
         for evaluation in beside:
             self.assertEqual(evaluation["examples"],
@@ -115,7 +115,7 @@ class EvaluationTest(harness.SystemTest):
             self.await_success(job)
             self.assertRegex(job.stderr, f"worker {killed} .*; restart 1 of 1")
             evaluations = self.summary(logs)["evaluations"]
-            self.assertEqual([(e["work"], e["best"]) for e in evaluations],
+            self.assertEqual([(e["phase_name"], e["best"]) for e in evaluations],
                              [("test/0", True), ("test/1", False),
                               ("test/2", False)])
             self.assertTrue(os.path.exists(evaluations[0]["checkpoint"]),
@@ -137,7 +137,7 @@ class EvaluationTest(harness.SystemTest):
                        timeout=harness.JOB_DEADLINE_S)
         self.await_success(job)
         self.assertEqual(
-            [e["work"] for e in self.summary("stopped")["evaluations"]],
+            [e["phase_name"] for e in self.summary("stopped")["evaluations"]],
             ["test/0"])
         # It is trained to its end, and evaluated again.
         job = self.start_train(*flags, "--resume", "--log_dir", "resumed")
@@ -145,7 +145,7 @@ class EvaluationTest(harness.SystemTest):
         self.await_success(job)
         self.assertRegex(job.stderr, "worker 1 .*; restart 1 of 1")
         self.assertEqual(
-            [e["work"] for e in self.summary("resumed")["evaluations"]],
+            [e["phase_name"] for e in self.summary("resumed")["evaluations"]],
             ["test/0", "test/0", "test/1", "test/2"])
 
     def check_early_stop(self, *flags):

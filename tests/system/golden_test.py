@@ -126,7 +126,7 @@ class GoldenTest(harness.SystemTest):
                 found = json.loads(self.oarlock("checkpoint", "inspect",
                                                 "--json", checkpoint))
                 for field in ("cut", "job_id", "format_version", "tables",
-                              "works", "rounds", "num_partitions"):
+                              "coverage", "rounds", "num_partitions"):
                     self.assertEqual(found[field], expected[field], field)
 
     def train(self, version, name, checkpoint, epochs, *flags):

@@ -85,7 +85,7 @@ class OnlineTest(harness.SystemTest):
         self.assertEqual(counts, {1: self.rows}, self.report())
 
     def predicted(self, name):
-        return [(evaluation["work"], evaluation["file"],
+        return [(evaluation["phase_name"], evaluation["file"],
                  evaluation["examples"])
                 for evaluation in self.summary(name)["evaluations"]]
 

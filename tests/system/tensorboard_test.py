@@ -59,7 +59,7 @@ class TensorboardTest(harness.SystemTest):
                 if "test/auc" in event.scalars]
         expected = summary["evaluations"]
         self.assertEqual(len(seen), EPOCHS, self.report())
-        self.assertEqual([evaluation["work"] for evaluation in expected],
+        self.assertEqual([evaluation["phase_name"] for evaluation in expected],
                          [f"test/{epoch}" for epoch in range(EPOCHS)])
         for (step, scalars), evaluation in zip(seen, expected):
             self.assertEqual(set(scalars), TEST_TAGS)

@@ -188,9 +188,9 @@ class Client:
         for number, (index, table, method, request) in enumerate(messages):
             request.header.CopyFrom(self._header(index))
             request.header.sequence = self._sequence
-            request.header.part_index = number
-            request.header.part_count = len(messages)
-            request.header.table_part_count = sum(
+            request.header.message_index = number
+            request.header.message_count = len(messages)
+            request.header.table_message_count = sum(
                 m[:2] == (index, table) for m in messages)
             for _ in range(times):
                 response = self._call(

@@ -42,12 +42,12 @@ v1::BatchRequest RandomRequest(RandomSequence* r) {
 v1::BatchResponse RandomResponse(RandomSequence* r) {
   v1::BatchResponse batch;
   for (uint64_t i = 1 + r->Below(6); i > 0; --i) {
-    v1::BatchAnswer* result = batch.add_answers();
+    v1::BatchResult* result = batch.add_results();
     if (r->Below(3) == 0) {
       result->set_status_code(1 + r->Below(16));
       result->set_status_message(std::string(r->Below(40), 'x'));
     } else {
-      result->set_answer(RandomDenseResponse(50, r).SerializeAsString());
+      result->set_response(RandomDenseResponse(50, r).SerializeAsString());
     }
   }
   return batch;
@@ -79,9 +79,9 @@ TEST(BatchCodecTest, EncodersSendTheBytesOfGeneratedCode) {
         << "seed " << seed;
     const v1::BatchResponse response = RandomResponse(&r);
     std::vector<absl::StatusOr<grpc::ByteBuffer>> responses;
-    for (const v1::BatchAnswer& result : response.answers()) {
+    for (const v1::BatchResult& result : response.results()) {
       if (result.status_code() == 0) {
-        responses.emplace_back(CutIntoSlices(result.answer(), 100, &r));
+        responses.emplace_back(CutIntoSlices(result.response(), 100, &r));
       } else {
         responses.emplace_back(
             absl::Status(static_cast<absl::StatusCode>(result.status_code()),
@@ -113,14 +113,14 @@ TEST(BatchCodecTest, DecodersReadGeneratedBytesInAnySlicing) {
           CutIntoSlices(response.SerializeAsString(), max_slice_bytes, &r));
       ASSERT_TRUE(responses.ok()) << responses.status() << " seed " << seed;
       ASSERT_EQ(responses->size(),
-                static_cast<size_t>(response.answers_size()));
+                static_cast<size_t>(response.results_size()));
       for (size_t i = 0; i < responses->size(); ++i) {
-        const v1::BatchAnswer& result = response.answers(static_cast<int>(i));
+        const v1::BatchResult& result = response.results(static_cast<int>(i));
         const auto& read = (*responses)[i];
         ASSERT_EQ(static_cast<uint32_t>(read.status().code()),
                   result.status_code());
         if (read.ok()) {
-          ASSERT_EQ(Flatten(*read), result.answer());
+          ASSERT_EQ(Flatten(*read), result.response());
         } else {
           ASSERT_EQ(read.status().message(), result.status_message());
         }
@@ -210,21 +210,21 @@ TEST(BatchCodecTest, FieldsOfANewerPeerAreSkipped) {
 
     const v1::BatchResponse response = RandomResponse(&r);
     bytes = NewerFields(2, &r);
-    for (const v1::BatchAnswer& result : response.answers()) {
+    for (const v1::BatchResult& result : response.results()) {
       bytes += FieldOne(NewerFields(4, &r) + result.SerializeAsString() +
                         NewerFields(4, &r));
       bytes += NewerFields(2, &r);
     }
     const auto responses = DecodeBatchResponse(CutIntoSlices(bytes, 9, &r));
     ASSERT_TRUE(responses.ok()) << responses.status() << " seed " << seed;
-    ASSERT_EQ(responses->size(), static_cast<size_t>(response.answers_size()));
+    ASSERT_EQ(responses->size(), static_cast<size_t>(response.results_size()));
     for (size_t i = 0; i < responses->size(); ++i) {
-      const v1::BatchAnswer& result = response.answers(static_cast<int>(i));
+      const v1::BatchResult& result = response.results(static_cast<int>(i));
       const auto& read = (*responses)[i];
       ASSERT_EQ(static_cast<uint32_t>(read.status().code()),
                 result.status_code());
       if (read.ok()) {
-        ASSERT_EQ(Flatten(*read), result.answer());
+        ASSERT_EQ(Flatten(*read), result.response());
       } else {
         ASSERT_EQ(read.status().message(), result.status_message());
       }

@@ -50,9 +50,9 @@ v1::RequestHeader RandomPushHeader(RandomSequence* r) {
   h.clear_min_version();
   h.set_sequence(1 + AnyNumber(40, r));
   h.set_cut(AnyNumber(20, r));
-  h.set_part_count(1 + r->Below(20));
-  h.set_part_index(r->Below(h.part_count()));
-  h.set_table_part_count(1 + r->Below(h.part_count()));
+  h.set_message_count(1 + r->Below(20));
+  h.set_message_index(r->Below(h.message_count()));
+  h.set_table_message_count(1 + r->Below(h.message_count()));
   h.set_round(AnyNumber(30, r));
   for (auto* intervals : {h.mutable_examples(), h.mutable_dense_examples()}) {
     for (uint64_t n = r->Below(4); n > 0; --n) {
@@ -194,7 +194,7 @@ v1::PushDenseRequest RandomPushDenseRequest(size_t size, RandomSequence* r) {
   AddValues(r->Below(size + 1), r, &m);
   m.set_num_steps(AnyNumber(32, r));
   m.set_with_values(r->Below(2) == 1);
-  m.set_answer_format(static_cast<v1::ValueFormat>(r->Below(3)));
+  m.set_response_format(static_cast<v1::ValueFormat>(r->Below(3)));
   if (r->Below(2) == 1) {
     for (int i = 0; i < m.blocks_size(); ++i) {
       m.add_known_versions(AnyNumber(64, r));

@@ -133,7 +133,7 @@ v1::PushDenseRequest Rebuild(const PushDenseRequestView& view) {
   FillValues(view.values, m.mutable_values());
   m.set_num_steps(view.num_steps);
   m.set_with_values(view.with_values);
-  m.set_answer_format(view.answer_format);
+  m.set_response_format(view.response_format);
   m.mutable_known_versions()->Add(view.known_versions.begin(),
                                   view.known_versions.end());
   OARLOCK_CHECK(static_cast<size_t>(m.values_size()) == view.num_values);
@@ -174,8 +174,9 @@ uint64_t NumValues(const Message& m) {
 }
 
 bool PartIsLegal(const v1::RequestHeader& h) {
-  return h.part_count() >= 1 && h.part_index() < h.part_count() &&
-         h.table_part_count() >= 1 && h.table_part_count() <= h.part_count();
+  return h.message_count() >= 1 && h.message_index() < h.message_count() &&
+         h.table_message_count() >= 1 &&
+         h.table_message_count() <= h.message_count();
 }
 
 bool FloatsPer(int size, uint64_t num_keys) {
@@ -222,7 +223,7 @@ bool IsLegal(const v1::PushDenseRequest& m) {
     return false;
   }
   return PartIsLegal(m.header()) && AscendWithinLimit(m.blocks()) &&
-         ValuesAreLegal(m) && v1::ValueFormat_IsValid(m.answer_format());
+         ValuesAreLegal(m) && v1::ValueFormat_IsValid(m.response_format());
 }
 
 bool IsLegal(const v1::PushResponse&) { return true; }

@@ -89,7 +89,7 @@ grpc::ByteBuffer Encode(const v1::PushDenseRequest& m) {
       m.header(), TableId(m.table()), Blocks(m.blocks()), Pieces(ValuesOf(m)),
       m.num_steps(), m.with_values(),
       {m.known_versions().data(), static_cast<size_t>(m.known_versions_size())},
-      m.format(), m.answer_format());
+      m.format(), m.response_format());
 }
 grpc::ByteBuffer Encode(const v1::PushResponse& m) {
   return EncodePushResponse(m);
@@ -261,8 +261,8 @@ TEST(WireCodecTest, SixteenBitValuesArriveAsFloats) {
   const std::vector<float> values = {0.0f, 1.0f, -2.5f, 0.15625f};
   const KeyGroup group{PartitionIndex(0), 2};
   v1::RequestHeader header;
-  header.set_part_count(1);
-  header.set_table_part_count(1);
+  header.set_message_count(1);
+  header.set_table_message_count(1);
   const std::vector<uint64_t> keys = {1, 2};
   for (v1::ValueFormat format : {v1::BFLOAT16, v1::FLOAT16}) {
     std::vector<uint16_t> narrow(values.size());
@@ -281,8 +281,8 @@ TEST(WireCodecTest, SixteenBitValuesArriveAsFloats) {
 // A push that breaks no rule yet.
 v1::PushSparseRequest LegalPush() {
   v1::PushSparseRequest m;
-  m.mutable_header()->set_part_count(2);
-  m.mutable_header()->set_table_part_count(1);
+  m.mutable_header()->set_message_count(2);
+  m.mutable_header()->set_table_message_count(1);
   m.set_table(1);
   m.add_partitions(3);
   m.add_group_sizes(2);
@@ -299,10 +299,12 @@ TEST(WireCodecTest, EachBrokenRuleIsRefusedByTheNameOfItsField) {
   };
   using Push = v1::PushSparseRequest*;
   const Case kCases[] = {
-      {"header", [](Push m) { m->mutable_header()->set_part_count(0); }},
-      {"header", [](Push m) { m->mutable_header()->set_part_index(2); }},
-      {"header", [](Push m) { m->mutable_header()->set_table_part_count(0); }},
-      {"header", [](Push m) { m->mutable_header()->set_table_part_count(3); }},
+      {"header", [](Push m) { m->mutable_header()->set_message_count(0); }},
+      {"header", [](Push m) { m->mutable_header()->set_message_index(2); }},
+      {"header",
+       [](Push m) { m->mutable_header()->set_table_message_count(0); }},
+      {"header",
+       [](Push m) { m->mutable_header()->set_table_message_count(3); }},
       {"group_sizes", [](Push m) { m->set_group_sizes(0, 1); }},
       {"group_sizes", [](Push m) { m->add_group_sizes(0); }},
       {"group_sizes", [](Push m) { m->add_partitions(4); }},
@@ -370,8 +372,8 @@ TEST(WireCodecTest, EachBrokenRuleOfAnotherMessageIsRefused) {
       message_of(DecodePullDenseRequest(OneSlice(dense.SerializeAsString()))),
       HasSubstr("PullDenseRequest.blocks: 1 follows 1"));
   v1::PushDenseRequest push;
-  push.mutable_header()->set_part_count(1);
-  push.mutable_header()->set_table_part_count(1);
+  push.mutable_header()->set_message_count(1);
+  push.mutable_header()->set_table_message_count(1);
   push.add_blocks(1);
   push.add_known_versions(1);
   push.add_known_versions(2);

@@ -91,7 +91,7 @@ TEST(WireProtocolDocTest, ThePushRequestIsAsTheDocumentSays) {
                routing_generation: 1 server_generation: 7
                worker_index: 1 worker_generation: 5 sequence: 300
                examples { begin: 1024 end: 1536 }
-               part_count: 2 table_part_count: 1 }
+               message_count: 2 table_message_count: 1 }
       table: 1 partitions: 145 group_sizes: 1 keys: 1
       values: 0.5 values: -1)"));
   EXPECT_TRUE(DecodePushSparseRequest(OneSlice(bytes)).ok());

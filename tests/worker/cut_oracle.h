@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/parameter_client.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 
 namespace oarlock::worker {
 
@@ -71,9 +71,10 @@ class CutOracle {
     EXPECT_EQ(dense, expected) << "cut " << cut << " tears steps apart";
     std::set<Example> reported;
     for (const v1::TrainedExamples& phase : trained) {
-      for (const v1::WorkRange& range : phase.ranges()) {
+      for (const v1::DataRange& range : phase.ranges()) {
         for (uint64_t i = range.begin(); i < range.end(); ++i) {
-          EXPECT_TRUE(reported.emplace(phase.work(), range.source(), i).second);
+          EXPECT_TRUE(
+              reported.emplace(phase.phase_name(), range.source(), i).second);
         }
       }
     }

@@ -111,11 +111,11 @@ class ResumedJob : public LocalJobClient {
     for (const data::ExampleRange& range : covered) covered_.Add(range);
   }
   uint32_t trained_epochs() const override { return trained_epochs_; }
-  absl::StatusOr<data::ExampleIntervals> DefineWork(
+  absl::StatusOr<data::ExampleIntervals> DefinePhase(
       const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) override {
     const auto defined =
-        LocalJobClient::DefineWork(phase_name, items, num_examples, order);
+        LocalJobClient::DefinePhase(phase_name, items, num_examples, order);
     if (!defined.ok()) return defined.status();
     return covered_;
   }

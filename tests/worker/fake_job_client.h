@@ -15,7 +15,7 @@ namespace oarlock::worker {
 // One thread at a time.
 class FakeJobClient : public client::JobClient {
  public:
-  // One LeaseWork call.
+  // One LeaseRanges call.
   struct LeaseCall {
     std::string phase_name;
     uint32_t max_items = 0;
@@ -27,7 +27,7 @@ class FakeJobClient : public client::JobClient {
   // completions before items.
   std::deque<client::PushCompletion> push_completions;
   std::deque<data::DataRange> items;
-  // Called by every LeaseWork, before it looks.
+  // Called by every LeaseRanges, before it looks.
   std::function<void()> on_lease;
   bool exhausted_when_empty = true;
   absl::Status lease_status;
@@ -50,12 +50,12 @@ class FakeJobClient : public client::JobClient {
   absl::Status Barrier(const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
-  absl::StatusOr<data::ExampleIntervals> DefineWork(
+  absl::StatusOr<data::ExampleIntervals> DefinePhase(
       const std::string&, const std::vector<data::DataRange>&, uint64_t,
       const std::string&) override {
     return data::ExampleIntervals();
   }
-  absl::StatusOr<client::Leases> LeaseWork(
+  absl::StatusOr<client::Leases> LeaseRanges(
       const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done) override {
     lease_calls.push_back({phase_name, max_items, done, num_reports});

@@ -117,7 +117,7 @@ TEST_F(VanishedWorkerTest, RangesOfAVanishedWorkerAreTrainedByTheOthers) {
       RunBesideAVanishingWorker(config, /*end=*/false, [&](MiniWorker& worker) {
         WaitAtBarriers(worker, {"tables", "train/0", "train/0/defined"});
         const absl::StatusOr<client::Leases> leases =
-            worker.job().LeaseWork("train/0", 1, {});
+            worker.job().LeaseRanges("train/0", 1, {});
         ASSERT_TRUE(leases.ok()) << leases.status();
         for (const data::DataRange& item : leases->items) {
           taken += item.end - item.begin;

@@ -155,7 +155,7 @@ class WorkerDeathTest : public ::testing::Test {
     }
     // The other one reads its first range and waits.
     OARLOCK_ASSIGN_OR_RETURN(const client::Leases leases,
-                             job.LeaseWork("train/0", 1, {}));
+                             job.LeaseRanges("train/0", 1, {}));
     if (leases.items.size() != 1) {
       return absl::InternalError("nothing was leased to the dying worker");
     }
@@ -218,13 +218,14 @@ class WorkerDeathTest : public ::testing::Test {
     header.set_worker_index(1);
     header.set_worker_generation(worker.job().generation().value());
     header.set_sequence(sequence);
-    header.set_part_count(static_cast<uint32_t>(rows.size() + blocks.size()));
-    header.set_table_part_count(1);
+    header.set_message_count(
+        static_cast<uint32_t>(rows.size() + blocks.size()));
+    header.set_table_message_count(1);
     SetExamples(push.rows, header.mutable_examples());
     SetExamples(push.dense, header.mutable_dense_examples());
     uint32_t message = 0;
     for (const client::GroupRun& run : rows) {
-      header.set_part_index(message++);
+      header.set_message_index(message++);
       if (!push.rows_arrive[run.server.value()]) continue;
       v1::PushSparseRequest request;
       *request.mutable_header() = header;
@@ -245,7 +246,7 @@ class WorkerDeathTest : public ::testing::Test {
       OARLOCK_RETURN_IF_ERROR(Send(worker, run.server, request));
     }
     for (const client::BlockRun& run : blocks) {
-      header.set_part_index(message++);
+      header.set_message_index(message++);
       if (!push.dense_arrive[run.server.value()]) continue;
       v1::PushDenseRequest request;
       *request.mutable_header() = header;

@@ -6,7 +6,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "proto/v1/coordinator_work.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
 
 namespace oarlock::worker {
 namespace {
@@ -282,9 +282,9 @@ absl::Status CutMarker::Mark(uint64_t cut, uint64_t limit) {
   for (const auto& [name, examples] : taken) {
     if (examples.empty()) continue;
     v1::TrainedExamples& entry = trained.emplace_back();
-    entry.set_work(name);
+    entry.set_phase_name(name);
     for (const data::ExampleRange& range : examples.ranges()) {
-      v1::WorkRange* const to = entry.add_ranges();
+      v1::DataRange* const to = entry.add_ranges();
       to->set_source(range.source);
       to->set_begin(range.begin);
       to->set_end(range.end);

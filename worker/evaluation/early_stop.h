@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "proto/config/job_config.pb.h"
-#include "proto/v1/coordinator_course.pb.h"
+#include "proto/v1/coordinator_training.pb.h"
 
 namespace oarlock::worker {
 

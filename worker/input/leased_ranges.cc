@@ -54,7 +54,7 @@ absl::Status LeasedRanges::ReportDone() {
   }
   if (done.empty()) return absl::OkStatus();
   OARLOCK_RETURN_IF_ERROR(job_->Report());
-  return job_->LeaseWork(phase_name_, /*max_items=*/0, done).status();
+  return job_->LeaseRanges(phase_name_, /*max_items=*/0, done).status();
 }
 
 absl::StatusOr<client::Leases> LeasedRanges::Lease(
@@ -63,7 +63,7 @@ absl::StatusOr<client::Leases> LeasedRanges::Lease(
     absl::MutexLock lock(&mutex_);
     if (ahead_.has_value()) return *std::exchange(ahead_, std::nullopt);
   }
-  return job_->LeaseWork(phase_name_, /*max_items=*/1, done);
+  return job_->LeaseRanges(phase_name_, /*max_items=*/1, done);
 }
 
 absl::StatusOr<bool> LeasedRanges::AwaitMore() {

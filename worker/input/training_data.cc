@@ -32,7 +32,7 @@ constexpr int kIndexThreads = 2;
 
 constexpr WorkerIndex kFirstWorker(0);
 
-// See DefineWorkRequest.
+// See DefinePhaseRequest.
 constexpr absl::string_view kOrderSeparator = ", ";
 
 data::ShuffleRule ShuffleOf(const v1::JobConfig& config) {
@@ -361,7 +361,8 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartLeased(
                                       ? index_->total_examples()
                                       : 0;
     const absl::Status defined =
-        job_->DefineWork(phase_name, items, num_examples, OrderText()).status();
+        job_->DefinePhase(phase_name, items, num_examples, OrderText())
+            .status();
     // By a worker 0 that has died since, when the file was another: what it
     // said stands, and what is not there of it is left out.
     if (!absl::IsAlreadyExists(defined) ||
@@ -391,8 +392,8 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartInterleaved(
   // them was trained before the job was resumed.
   OARLOCK_ASSIGN_OR_RETURN(
       data::ExampleIntervals covered,
-      job_->DefineWork(phase.Name(), {}, index_->total_examples(),
-                       OrderText()));
+      job_->DefinePhase(phase.Name(), {}, index_->total_examples(),
+                        OrderText()));
   return NewInterleavedRanges(&*index_, std::move(covered),
                               static_cast<uint64_t>(config_.batch_size()),
                               job_->worker_index(), job_->num_workers(),
@@ -410,7 +411,7 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartStatic(
   if (HasOwnOrder()) num_examples *= job_->num_workers();
   OARLOCK_ASSIGN_OR_RETURN(
       data::ExampleIntervals covered,
-      job_->DefineWork(phase.Name(), {}, num_examples, OrderText()));
+      job_->DefinePhase(phase.Name(), {}, num_examples, OrderText()));
   EpochRanges::NewReader reader;
   const data::DataOptions options = data_options();
   if (InMemory()) {

@@ -124,7 +124,7 @@ class TrainingData {
   // Epochs have positions of their own, which are not lines of the files.
   bool IsOrdered() const;
   data::OrderOptions OrderOf(uint32_t epoch) const;
-  // What decides which example stands at a position, as DefineWorkRequest has
+  // What decides which example stands at a position, as DefinePhaseRequest has
   // it.
   std::string OrderText() const;
   StaticShare ShareOf(uint32_t epoch) const;

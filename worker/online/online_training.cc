@@ -194,7 +194,7 @@ absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
     v1::TrainingFile file;
     file.set_epoch(epoch);
     file.set_file(name);
-    const absl::Status recorded = job_->NoteFile(file);
+    const absl::Status recorded = job_->RecordFile(file);
     // Stopped meanwhile: the next question says so.
     if (absl::IsFailedPrecondition(recorded)) return absl::OkStatus();
     OARLOCK_RETURN_IF_ERROR(recorded);
@@ -295,7 +295,7 @@ absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
 
 absl::Status OnlineTraining::Finish(v1::TrainingFile file) {
   file.set_trained(true);
-  const absl::Status recorded = job_->NoteFile(file);
+  const absl::Status recorded = job_->RecordFile(file);
   if (absl::IsFailedPrecondition(recorded)) {
     spdlog::info("{}", std::string(recorded.message()));
     return absl::OkStatus();

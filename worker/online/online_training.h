@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "client/job_client.h"
 #include "proto/config/job_config.pb.h"
-#include "proto/v1/coordinator_course.pb.h"
+#include "proto/v1/coordinator_training.pb.h"
 #include "worker/input/training_data.h"
 #include "worker/report/progress_meter.h"
 

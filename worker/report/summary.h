@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/v1/coordinator_course.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
+#include "proto/v1/coordinator_training.pb.h"
 
 namespace oarlock::worker {
 

@@ -154,14 +154,14 @@ def fill(m, depth=0):
                 "dense",
                 "worker_index",
                 "worker_generation",
-                "part_count",
-                "table_part_count",
+                "message_count",
+                "table_message_count",
                 "sequence",
                 "id",
                 "name",
                 "mode",
                 "cut",
-                "work",
+                "phase_name",
                 "request",
             )
             else 0.6
@@ -192,9 +192,9 @@ def fill(m, depth=0):
         except (ValueError, TypeError):
             pass
     if type(m).__name__ == "RequestHeader" and random.random() < 0.85:
-        m.part_count = random.choice([1, 2])
-        m.table_part_count = 1
-        m.part_index = 0
+        m.message_count = random.choice([1, 2])
+        m.table_message_count = 1
+        m.message_index = 0
         m.sequence = random.randrange(1, 80)
         m.server_generation = 0
         m.job_hash = job_hash()
@@ -253,7 +253,7 @@ METHODS = [
     ("AdminService", n, getattr(A, r))
     for n, r in [
         (x, x + "Request")
-        for x in "Connect RegisterWorker Heartbeat FinishWorker ServerHeartbeat CreateTable Barrier DefineWork LeaseWork GetHotKeys ListChanges Evict MarkCut StepClock Checkpoint ReportEvaluation StopTraining BeginPass NoteFile ListFiles".split()
+        for x in "Connect RegisterWorker Heartbeat FinishWorker ServerHeartbeat CreateTable Barrier DefinePhase LeaseRanges GetHotKeys ListChanges Evict MarkCut StepClock Checkpoint ReportEvaluation StopTraining BeginEpoch RecordFile ListFiles".split()
     ]
     if hasattr(A, r)
 ] + [

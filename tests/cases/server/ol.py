@@ -182,9 +182,9 @@ def push_sparse(
             worker_index=worker,
             worker_generation=gen,
             sequence=seq,
-            part_count=parts,
-            part_index=part,
-            table_part_count=1,
+            message_count=parts,
+            message_index=part,
+            table_message_count=1,
             **kw
         ),
         table=table,

@@ -52,8 +52,8 @@ try:
                 worker_index=0,
                 worker_generation=g,
                 sequence=seq,
-                part_count=1,
-                table_part_count=1,
+                message_count=1,
+                table_message_count=1,
             ),
             table=1,
         )

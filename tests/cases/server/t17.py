@@ -56,7 +56,7 @@ try:
         A.ServerHeartbeatRequest(
             server_index=i,
             server_generation=1,
-            membership_version=r.membership_version,
+            workers_version=r.workers_version,
         ).SerializeToString()
         for i in range(1, N)
     ]

@@ -8,7 +8,7 @@ try:
     connect(c)
 
     def define(n, name):
-        r = A.DefineWorkRequest(work=name, num_examples=n * 2048)
+        r = A.DefinePhaseRequest(phase_name=name, num_examples=n * 2048)
         for i in range(n):
             r.ranges.add(
                 source=i >> 12,
@@ -18,7 +18,7 @@ try:
             )
         t0 = time.time()
         try:
-            call(c, "DefineWork", r, timeout=120)
+            call(c, "DefinePhase", r, timeout=120)
             print(
                 n,
                 "ranges: OK, %d MB message, %.2f s, server rss %d MB"

@@ -83,7 +83,7 @@ TEST_F(CheckpointCommandTest, InspectTellsProgramsTheSame) {
   EXPECT_EQ(json["tables"][0]["written"], "all");
   EXPECT_EQ(json["tables"][1]["values"], 10);
   EXPECT_EQ(json["servers"].size(), 2u);
-  EXPECT_EQ(json["works"][0]["examples"], 5000);
+  EXPECT_EQ(json["coverage"][0]["examples"], 5000);
 }
 
 TEST_F(CheckpointCommandTest, VerifySaysSoundOrNamesTheDamagedFile) {

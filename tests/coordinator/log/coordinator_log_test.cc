@@ -147,24 +147,24 @@ TEST_F(CoordinatorLogTest, OneThatDiesNowAndThenAnswersAsOneThatNeverDied) {
 TEST_F(CoordinatorLogTest, CallsOfManyThreadsAreReplayedInTheirOrder) {
   MortalCoordinator mortal(FreshFolder("threads"), storage::FileSystem::Real(),
                            &clock_);
-  v1::DefineWorkRequest definition;
-  definition.set_work("train/0");
+  v1::DefinePhaseRequest definition;
+  definition.set_phase_name("train/0");
   for (int i = 0; i < 1000; ++i) definition.add_ranges()->set_begin(i);
-  ASSERT_TRUE(mortal->DefineWork(definition).ok());
+  ASSERT_TRUE(mortal->DefinePhase(definition).ok());
   std::vector<std::thread> threads;
   for (uint32_t worker = 0; worker < kWorkers; ++worker) {
     threads.emplace_back([&mortal, worker] {
       v1::RegisterWorkerRequest registration;
       registration.set_worker_index(worker);
-      v1::LeaseWorkRequest lease;
-      lease.set_work("train/0");
+      v1::LeaseRangesRequest lease;
+      lease.set_phase_name("train/0");
       lease.set_worker_index(worker);
       lease.set_worker_generation(
           mortal->RegisterWorker(registration)->worker_generation());
       lease.set_max_ranges(1);
       for (int i = 1; i <= 200; ++i) {
         lease.set_request(i);
-        const auto leased = mortal->LeaseWork(lease);
+        const auto leased = mortal->LeaseRanges(lease);
         ASSERT_TRUE(leased.ok()) << leased.status();
         // Half of them are done.
         lease.clear_done();

@@ -47,7 +47,7 @@ class LogCompatibilityTest : public ::testing::Test {
   static absl::Status DefineWithoutRanges(const std::string& phase_name,
                                           RunFile* run_file) {
     v1::CoordinatorCall call;
-    call.mutable_define_work()->set_work(phase_name);
+    call.mutable_define_phase()->set_phase_name(phase_name);
     return run_file->RecordCall(call);
   }
   // A run whose logs suffice.

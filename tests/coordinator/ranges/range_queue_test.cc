@@ -14,23 +14,23 @@
 namespace oarlock::coordinator {
 namespace {
 
-v1::DefineWorkRequest Definition(const std::string& phase_name,
-                                 int num_ranges) {
-  v1::DefineWorkRequest request;
-  request.set_work(phase_name);
+v1::DefinePhaseRequest Definition(const std::string& phase_name,
+                                  int num_ranges) {
+  v1::DefinePhaseRequest request;
+  request.set_phase_name(phase_name);
   for (int i = 0; i < num_ranges; ++i) {
-    v1::WorkRange* range = request.add_ranges();
+    v1::DataRange* range = request.add_ranges();
     range->set_begin(i * 10);
     range->set_end(i * 10 + 10);
   }
   return request;
 }
 
-v1::LeaseWorkRequest LeaseRequest(uint32_t worker, uint64_t generation,
-                                  uint64_t request, uint32_t max_ranges,
-                                  std::vector<uint64_t> done = {}) {
-  v1::LeaseWorkRequest result;
-  result.set_work("train/0");
+v1::LeaseRangesRequest LeaseRequest(uint32_t worker, uint64_t generation,
+                                    uint64_t request, uint32_t max_ranges,
+                                    std::vector<uint64_t> done = {}) {
+  v1::LeaseRangesRequest result;
+  result.set_phase_name("train/0");
   result.set_worker_index(worker);
   result.set_worker_generation(generation);
   result.set_request(request);
@@ -39,9 +39,9 @@ v1::LeaseWorkRequest LeaseRequest(uint32_t worker, uint64_t generation,
   return result;
 }
 
-std::vector<uint64_t> Begins(const v1::LeaseWorkResponse& response) {
+std::vector<uint64_t> Begins(const v1::LeaseRangesResponse& response) {
   std::vector<uint64_t> begins;
-  for (const v1::WorkRange& range : response.ranges()) {
+  for (const v1::DataRange& range : response.ranges()) {
     begins.push_back(range.begin());
   }
   return begins;
@@ -78,20 +78,20 @@ TEST(RangeQueueTest, SameDefinitionIsOkAnotherIsAlreadyExists) {
 // In the run that began the phase, in one that goes on with what is left of it,
 // and in one that goes on from a checkpoint.
 TEST(RangeQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
-  v1::DefineWorkRequest begun = Definition("train/0", 3);
-  begun.set_order("--shuffle global, --seed 1");
+  v1::DefinePhaseRequest begun = Definition("train/0", 3);
+  begun.set_data_order("--shuffle global, --seed 1");
   RangeQueue first;
   ASSERT_TRUE(first.Define(begun).ok());
   RangeQueue next_run;
-  v1::WorkQueueState state;
+  v1::RangeQueueState state;
   first.Save(&state);
   next_run.Load(state);
   next_run.BeginRun([](const std::string&) { return true; });
   RangeQueue resumed;
   resumed.SetOrder("train/0", first.Order("train/0"));
   for (RangeQueue* queue : {&first, &next_run, &resumed}) {
-    v1::DefineWorkRequest other = begun;
-    other.set_order("--shuffle none, --seed 1");
+    v1::DefinePhaseRequest other = begun;
+    other.set_data_order("--shuffle none, --seed 1");
     const absl::Status refused = queue->Define(other);
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
     EXPECT_NE(refused.message().find("was begun with --shuffle global; with "
@@ -99,7 +99,7 @@ TEST(RangeQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
               absl::string_view::npos)
         << refused;
     EXPECT_TRUE(queue->Define(begun).ok());
-    other.set_work("train/1");
+    other.set_phase_name("train/1");
     EXPECT_TRUE(queue->Define(other).ok());
   }
 }
@@ -107,10 +107,10 @@ TEST(RangeQueueTest, APhaseGoesOnInTheOrderThatItWasBegunWith) {
 TEST(RangeQueueTest, AnOrderThatWasNotReportedIsNotCompared) {
   RangeQueue queue;
   queue.SetOrder("train/0", "");
-  v1::DefineWorkRequest request = Definition("train/0", 3);
-  request.set_order("--shuffle global");
+  v1::DefinePhaseRequest request = Definition("train/0", 3);
+  request.set_data_order("--shuffle global");
   EXPECT_TRUE(queue.Define(request).ok());
-  request.set_order(std::string(RangeQueue::kMaxOrderBytes + 1, 'x'));
+  request.set_data_order(std::string(RangeQueue::kMaxOrderBytes + 1, 'x'));
   EXPECT_TRUE(absl::IsInvalidArgument(queue.Define(request)));
 }
 
@@ -170,11 +170,11 @@ TEST(RangeQueueTest, LateRepetitionLeasesNothing) {
             first->SerializeAsString());
   ASSERT_TRUE(
       queue.Lease(LeaseRequest(0, 1, cluster::kMaxLeaseCallSpan + 1, 0)).ok());
-  v1::WorkQueueState before;
+  v1::RangeQueueState before;
   queue.Save(&before);
   EXPECT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1)).status().code(),
             absl::StatusCode::kInvalidArgument);
-  v1::WorkQueueState after;
+  v1::RangeQueueState after;
   queue.Save(&after);
   EXPECT_EQ(after.SerializeAsString(), before.SerializeAsString());
   queue.Load(after);
@@ -218,8 +218,8 @@ TEST(RangeQueueTest, FinishedPhasesMakeRoomForUnfinishedOnes) {
   EXPECT_TRUE(queue.Define(Definition("more", 1)).ok());
 }
 
-v1::PushRepair CompletionOf(uint64_t generation, uint64_t sequence) {
-  v1::PushRepair completion;
+v1::PushCompletion CompletionOf(uint64_t generation, uint64_t sequence) {
+  v1::PushCompletion completion;
   completion.mutable_worker()->set_worker_index(7);
   completion.mutable_worker()->set_worker_generation(generation);
   completion.set_sequence(sequence);
@@ -233,16 +233,16 @@ TEST(RangeQueueTest, PushCompletionsGoBeforeRangesAndCountAsThem) {
                 {},
                 {CompletionOf(1, 5), CompletionOf(1, 6), CompletionOf(2, 7)}});
   const auto first = queue.Lease(LeaseRequest(0, 1, 1, 2));
-  ASSERT_EQ(first->repairs_size(), 2);
+  ASSERT_EQ(first->push_completions_size(), 2);
   EXPECT_EQ(first->ranges_size(), 0);
-  EXPECT_EQ(first->repairs(0).sequence(), 5u);
-  EXPECT_EQ(first->repairs(1).sequence(), 6u);
+  EXPECT_EQ(first->push_completions(0).sequence(), 5u);
+  EXPECT_EQ(first->push_completions(1).sequence(), 6u);
   const auto second = queue.Lease(LeaseRequest(1, 2, 1, 2));
-  ASSERT_EQ(second->repairs_size(), 1);
+  ASSERT_EQ(second->push_completions_size(), 1);
   ASSERT_EQ(second->leases_size(), 1);
-  std::set<uint64_t> leases = {first->repairs(0).lease(),
-                               first->repairs(1).lease(),
-                               second->repairs(0).lease(), second->leases(0)};
+  std::set<uint64_t> leases = {
+      first->push_completions(0).lease(), first->push_completions(1).lease(),
+      second->push_completions(0).lease(), second->leases(0)};
   EXPECT_EQ(leases.size(), 4u);
   EXPECT_EQ(queue.num_push_completions(), 3u);
   // The same call gets the same push completions.
@@ -260,11 +260,11 @@ TEST(RangeQueueTest, APhaseIsNotOverBeforeItsPushCompletionsAreDone) {
   EXPECT_FALSE(queue.HasPushCompletionsOf(WorkerIndex(7), Generation(2)));
   EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 2, 0))->exhausted());
   const auto leased = queue.Lease(LeaseRequest(0, 1, 3, 1));
-  ASSERT_EQ(leased->repairs_size(), 1);
+  ASSERT_EQ(leased->push_completions_size(), 1);
   EXPECT_FALSE(queue.Lease(LeaseRequest(0, 1, 4, 1))->exhausted());
   EXPECT_TRUE(queue.HasPushCompletionsOf(WorkerIndex(7), Generation(1)));
   // Another one cannot say that it is done.
-  const uint64_t lease = leased->repairs(0).lease();
+  const uint64_t lease = leased->push_completions(0).lease();
   EXPECT_FALSE(queue.Lease(LeaseRequest(1, 2, 1, 1, {lease}))->exhausted());
   EXPECT_TRUE(queue.Lease(LeaseRequest(0, 1, 5, 1, {lease}))->exhausted());
   EXPECT_FALSE(queue.HasPushCompletionsOf(WorkerIndex(7), Generation(1)));
@@ -277,7 +277,7 @@ TEST(RangeQueueTest, WhatIsClaimedIsOfOneGenerationAndNotCovered) {
   queue.Return({"train/0", {}, {CompletionOf(1, 5), CompletionOf(1, 6)}});
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 1, 1, 3)).ok());
   ASSERT_TRUE(queue.Lease(LeaseRequest(0, 2, 1, 1)).ok());
-  v1::WorkRange covered;
+  v1::DataRange covered;
   covered.set_begin(2);
   covered.set_end(5);
   queue.Cover("train/0", covered);
@@ -305,7 +305,7 @@ TEST(RangeQueueTest, ARangeThatIsReclaimedAndCoveredCountsAsFinished) {
             .ok());
   }
   ASSERT_EQ(queue.Lease(LeaseRequest(0, 1, 1, 1))->leases_size(), 1);
-  v1::WorkRange all;
+  v1::DataRange all;
   all.set_end(10);
   queue.Cover("train/0", all);
   queue.Reclaim(WorkerIndex(0), Generation(1));
@@ -342,7 +342,7 @@ TEST(RangeQueueTest, RandomLivesAndDeathsFinishEveryRangeOnce) {
       for (const auto& [lease, begin] : worker.held) {
         if (random.Below(2) == 0) finished.push_back(lease);
       }
-      const v1::LeaseWorkRequest request =
+      const v1::LeaseRangesRequest request =
           LeaseRequest(index, worker.generation, ++worker.request,
                        1 + static_cast<uint32_t>(random.Below(3)), finished);
       auto response = queue.Lease(request);

@@ -12,9 +12,9 @@ namespace {
 
 using ::testing::IsEmpty;
 
-v1::WorkRange Range(uint32_t source, uint64_t begin, uint64_t end,
+v1::DataRange Range(uint32_t source, uint64_t begin, uint64_t end,
                     uint64_t byte_offset = 0, uint64_t skip_lines = 0) {
-  v1::WorkRange range;
+  v1::DataRange range;
   range.set_source(source);
   range.set_begin(begin);
   range.set_end(end);
@@ -23,9 +23,9 @@ v1::WorkRange Range(uint32_t source, uint64_t begin, uint64_t end,
   return range;
 }
 
-std::vector<std::string> Strings(const std::vector<v1::WorkRange>& ranges) {
+std::vector<std::string> Strings(const std::vector<v1::DataRange>& ranges) {
   std::vector<std::string> strings;
-  for (const v1::WorkRange& range : ranges) {
+  for (const v1::DataRange& range : ranges) {
     strings.push_back(range.ShortDebugString());
   }
   return strings;

@@ -66,7 +66,7 @@ TEST(TrainingStateTest, AnEvaluationOfAnotherRunStaysAndTheNewOneFollows) {
   EXPECT_EQ(status.evaluations(0).auc(), .5);
   EXPECT_EQ(status.evaluations(1).auc(), .7);
 
-  v1::TrainingCourseState state;
+  v1::SavedTrainingState state;
   training.Save(&state);
   TrainingState successor;
   successor.Load(state);
@@ -106,7 +106,7 @@ TEST(TrainingStateTest, FilesFollowEachOtherAndHaveOneNameEach) {
   EXPECT_EQ(training.CheckFile(FileOf(1, "a")).code(),
             absl::StatusCode::kInvalidArgument);
   ASSERT_TRUE(training.CheckFile(FileOf(0, "a")).ok());
-  training.NoteFile(FileOf(0, "a"));
+  training.RecordFile(FileOf(0, "a"));
   // The same again.
   EXPECT_TRUE(training.CheckFile(FileOf(0, "a")).ok());
   EXPECT_EQ(training.CheckFile(FileOf(0, "b")).code(),
@@ -114,7 +114,7 @@ TEST(TrainingStateTest, FilesFollowEachOtherAndHaveOneNameEach) {
   EXPECT_EQ(training.CheckFile(FileOf(1, "b")).code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(training.num_trained_files(), 0u);
-  training.NoteFile(FileOf(0, "a", true));
+  training.RecordFile(FileOf(0, "a", true));
   EXPECT_EQ(training.num_trained_files(), 1u);
   EXPECT_EQ(training.CheckFile(FileOf(1, "a")).code(),
             absl::StatusCode::kAlreadyExists);
@@ -126,9 +126,9 @@ TEST(TrainingStateTest, FilesFollowEachOtherAndHaveOneNameEach) {
 
 TEST(TrainingStateTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
   TrainingState training;
-  training.NoteFile(FileOf(0, "a", true));
-  training.NoteFile(FileOf(1, "b", true));
-  training.NoteFile(FileOf(2, "c"));
+  training.RecordFile(FileOf(0, "a", true));
+  training.RecordFile(FileOf(1, "b", true));
+  training.RecordFile(FileOf(2, "c"));
   v1::CheckpointManifest manifest;
   training.DescribeCut(/*trained_epochs=*/1, &manifest);
   TrainingState restored;
@@ -141,9 +141,9 @@ TEST(TrainingStateTest, AFileThatEndedAfterTheCutWasOpenedIsNotTrainedInIt) {
 
 TEST(TrainingStateTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
   TrainingState training;
-  training.NoteFile(FileOf(0, "a", true));
+  training.RecordFile(FileOf(0, "a", true));
   // Nobody has recorded its end yet.
-  training.NoteFile(FileOf(1, "b"));
+  training.RecordFile(FileOf(1, "b"));
   v1::CheckpointManifest manifest;
   training.DescribeCut(/*trained_epochs=*/2, &manifest);
   TrainingState restored;
@@ -155,14 +155,14 @@ TEST(TrainingStateTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
 TEST(TrainingStateTest, StateIsTakenOver) {
   TrainingState training;
   training.Begin(3);
-  training.NoteFile(FileOf(0, "a", true));
+  training.RecordFile(FileOf(0, "a", true));
   training.Report(EvaluationOf("test/0", .5));
   training.Stop("enough");
-  v1::TrainingCourseState state;
+  v1::SavedTrainingState state;
   training.Save(&state);
   TrainingState successor;
   successor.Load(state);
-  v1::TrainingCourseState again;
+  v1::SavedTrainingState again;
   successor.Save(&again);
   EXPECT_EQ(state.SerializeAsString(), again.SerializeAsString());
   EXPECT_EQ(successor.CheckFile(FileOf(1, "a")).code(),
@@ -175,11 +175,11 @@ class TrainingOfAJobTest : public CoordinatorTest {
 
   absl::Status RecordFile(uint32_t worker, uint64_t generation,
                           const v1::TrainingFile& file) {
-    v1::NoteFileRequest request;
+    v1::RecordFileRequest request;
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
     *request.mutable_file() = file;
-    return coordinator_->NoteFile(request);
+    return coordinator_->RecordFile(request);
   }
   void Stop(const std::string& reason) {
     v1::StopTrainingRequest request;
@@ -250,17 +250,17 @@ TEST_F(TrainingOfAJobTest, AFileThatIsTrainedIsNotInTheCutThatWasOpenedBefore) {
 TEST_F(TrainingOfAJobTest, AJobGoesOnFromACutBetweenTheLastPushAndTheFilesEnd) {
   const uint64_t worker = Register(0);
   ASSERT_TRUE(RecordFile(0, worker, FileOf(0, "a")).ok());
-  v1::DefineWorkRequest define;
-  define.set_work("train/0");
+  v1::DefinePhaseRequest define;
+  define.set_phase_name("train/0");
   define.set_num_examples(100);
-  ASSERT_TRUE(coordinator_->DefineWork(define).ok());
+  ASSERT_TRUE(coordinator_->DefinePhase(define).ok());
   const absl::StatusOr<uint64_t> cut = coordinator_->OpenCut();
   ASSERT_TRUE(cut.ok()) << cut.status();
   v1::MarkCutRequest mark;
   mark.set_worker_generation(worker);
   mark.set_cut(*cut);
   v1::TrainedExamples* const examples = mark.add_trained();
-  examples->set_work("train/0");
+  examples->set_phase_name("train/0");
   examples->add_ranges()->set_end(100);
   ASSERT_TRUE(coordinator_->MarkCut(mark).ok());
   v1::CheckpointManifest manifest;

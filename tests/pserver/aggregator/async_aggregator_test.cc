@@ -45,13 +45,13 @@ TEST(AsyncAggregatorTest, PushesWithRetriesFollowAModel) {
       }
       const uint32_t worker = random.Below(3);
       v1::RequestHeader header = PushHeader(worker, 1, ++sequences[worker]);
-      header.set_table_part_count(3);
+      header.set_table_message_count(3);
       ++num_pushes;
       const auto messages =
           CutByPartition(RandomGradients(random(), 50, 200, kDim), 3);
       for (uint32_t i = 0; i < messages.size(); ++i) {
         if (messages[i].empty()) continue;
-        header.set_part_index(i);
+        header.set_message_index(i);
         const Outcome outcome = PushSparse(&aggregator, header, messages[i]);
         ASSERT_TRUE(outcome.ok()) << outcome.status();
         EXPECT_EQ(outcome->duplicate_groups, 0u);

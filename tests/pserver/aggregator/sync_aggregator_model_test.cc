@@ -43,9 +43,9 @@ struct Message {
   std::string Name(int call) const { return Prefix() + std::to_string(call); }
   wire::PushSparseRequestView View() const {
     v1::RequestHeader header = PushHeader(worker, generation, sequence, round);
-    header.set_part_index(index);
-    header.set_part_count(num_messages);
-    header.set_table_part_count(num_messages);
+    header.set_message_index(index);
+    header.set_message_count(num_messages);
+    header.set_table_message_count(num_messages);
     return SparsePushOf(header, gradients);
   }
 };

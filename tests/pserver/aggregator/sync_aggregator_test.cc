@@ -45,9 +45,9 @@ class SyncAggregatorTest : public ::testing::Test {
                    uint64_t round, uint32_t index, uint32_t num_messages,
                    const SparseGradients& gradients, uint64_t generation = 1) {
     v1::RequestHeader header = PushHeader(worker, generation, sequence, round);
-    header.set_part_index(index);
-    header.set_part_count(num_messages);
-    header.set_table_part_count(num_messages);
+    header.set_message_index(index);
+    header.set_message_count(num_messages);
+    header.set_table_message_count(num_messages);
     aggregator_->PushSparse(SparsePushOf(header, gradients),
                             responses_.Expect(name));
   }

@@ -42,7 +42,7 @@ v1::CheckpointManifest EmptyManifest(uint32_t num_partitions) {
   dense->set_name("dense");
   dense->mutable_dense()->set_size(kValues);
   dense->mutable_dense()->set_block_size(kBlockFloats);
-  v1::WorkCoverage* const coverage = manifest.add_works();
+  v1::PhaseCoverage* const coverage = manifest.add_works();
   coverage->set_work("train/0");
   coverage->add_covered()->set_end(5000);
   return manifest;

@@ -88,17 +88,17 @@ v1::PushSparseRequest PushOf(uint32_t worker, uint64_t generation,
   header->set_worker_index(worker);
   header->set_worker_generation(generation);
   header->set_sequence(sequence);
-  header->set_part_count(2);
-  header->set_table_part_count(1);
+  header->set_message_count(2);
+  header->set_table_message_count(1);
   *header->add_examples() = IntervalOf({}, 0, 8);
   request.set_table(1);
   return request;
 }
 
-v1::ServerHeartbeatResponse ResponseWith(uint64_t membership_version,
+v1::ServerHeartbeatResponse ResponseWith(uint64_t workers_version,
                                          v1::WorkerState::Life life) {
   v1::ServerHeartbeatResponse response;
-  response.set_membership_version(membership_version);
+  response.set_workers_version(workers_version);
   *response.mutable_workers() = StateOf(0, 5, life);
   // May push, so its ledger is not told for now.
   response.add_wanted_ledgers()->set_worker_index(1);
@@ -136,10 +136,10 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndAForgottenOneIsGone) {
   coordinator.Say(lost);
   ASSERT_TRUE(
       Eventually([&] { return coordinator.last().ledgers_size() == 1; }));
-  EXPECT_EQ(coordinator.last().membership_version(), 2u);
+  EXPECT_EQ(coordinator.last().workers_version(), 2u);
   EXPECT_EQ(coordinator.last().ledgers(0).ShortDebugString(),
             "worker { worker_generation: 5 } highest: 3 "
-            "pushes { sequence: 3 examples { end: 8 } part_count: 2 "
+            "pushes { sequence: 3 examples { end: 8 } message_count: 2 "
             "parts: 0 }");
   v1::PushSparseRequest completion = PushOf(0, 5, 3);
   completion.mutable_header()->set_completing_worker(1);
@@ -147,7 +147,7 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndAForgottenOneIsGone) {
   EXPECT_TRUE(push(completion).ok());
 
   v1::ServerHeartbeatResponse done = ResponseWith(2, v1::WorkerState::LOST);
-  done.add_retired()->set_worker_generation(5);
+  done.add_forgotten()->set_worker_generation(5);
   coordinator.Say(done);
   absl::Status status;
   ASSERT_TRUE(Eventually([&] {

@@ -38,13 +38,13 @@ TEST(LedgerRecordsTest, TellsWhichMessagesOfAPushAreApplied) {
 
   const v1::WorkerLedger ledger = Describe(records);
   EXPECT_EQ(ledger.highest(), 7u);
-  EXPECT_TRUE(ledger.settled_examples().empty());
+  EXPECT_TRUE(ledger.fully_applied_examples().empty());
   ASSERT_EQ(ledger.pushes_size(), 1);
   EXPECT_EQ(ledger.pushes(0).ShortDebugString(),
             "sequence: 7 cut: 2 "
             "examples { source: 4 begin: 100 end: 200 epoch: 1 } "
             "dense_examples { source: 4 end: 200 epoch: 1 } "
-            "part_count: 5 parts: 1 parts: 3");
+            "message_count: 5 parts: 1 parts: 3");
 }
 
 TEST(LedgerRecordsTest, APartialPushIsThereWithoutTheMessage) {
@@ -52,11 +52,11 @@ TEST(LedgerRecordsTest, APartialPushIsThereWithoutTheMessage) {
   records.Add(MessageHeaderOf({.sequence = 1, .message_count = 2}),
               Outcome::kPartial);
   EXPECT_EQ(Describe(records).pushes(0).ShortDebugString(),
-            "sequence: 1 part_count: 2");
+            "sequence: 1 message_count: 2");
   records.Add(MessageHeaderOf({.sequence = 1, .message_count = 2}),
               Outcome::kApplied);
   EXPECT_EQ(Describe(records).pushes(0).ShortDebugString(),
-            "sequence: 1 part_count: 2 parts: 0");
+            "sequence: 1 message_count: 2 parts: 0");
 }
 
 TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreFullyAppliedAndMerged) {
@@ -70,9 +70,10 @@ TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreFullyAppliedAndMerged) {
   ASSERT_EQ(ledger.pushes_size(), 64);
   EXPECT_EQ(ledger.pushes(0).sequence(), 3u);
   EXPECT_EQ(ledger.pushes(63).sequence(), 66u);
-  ASSERT_EQ(ledger.settled_examples_size(), 1);
-  EXPECT_EQ(ledger.settled_examples(0).ShortDebugString(), "begin: 10 end: 30");
-  EXPECT_TRUE(ledger.settled_dense_examples().empty());
+  ASSERT_EQ(ledger.fully_applied_examples_size(), 1);
+  EXPECT_EQ(ledger.fully_applied_examples(0).ShortDebugString(),
+            "begin: 10 end: 30");
+  EXPECT_TRUE(ledger.fully_applied_dense_examples().empty());
 }
 
 // Keeps every message that was ever added.
@@ -103,17 +104,18 @@ class ModelRecords {
       const v1::PushRecord& record = ledger.pushes(num_records++);
       ASSERT_EQ(record.sequence(), sequence);
       ASSERT_EQ(record.cut(), message.cut);
-      ASSERT_EQ(record.part_count(), message.message_count);
+      ASSERT_EQ(record.message_count(), message.message_count);
       ASSERT_EQ(ExamplesOf(record.examples()), ExamplesOf(message.examples));
       ASSERT_EQ(ExamplesOf(record.dense_examples()),
                 ExamplesOf(message.dense_examples));
-      ASSERT_EQ(
-          std::vector<uint32_t>(record.parts().begin(), record.parts().end()),
-          std::vector<uint32_t>(applied.begin(), applied.end()));
+      ASSERT_EQ(std::vector<uint32_t>(record.messages().begin(),
+                                      record.messages().end()),
+                std::vector<uint32_t>(applied.begin(), applied.end()));
     }
     ASSERT_EQ(ledger.pushes_size(), num_records);
-    ASSERT_EQ(ExamplesOf(ledger.settled_examples()), fully_applied);
-    ASSERT_EQ(ExamplesOf(ledger.settled_dense_examples()), fully_applied_dense);
+    ASSERT_EQ(ExamplesOf(ledger.fully_applied_examples()), fully_applied);
+    ASSERT_EQ(ExamplesOf(ledger.fully_applied_dense_examples()),
+              fully_applied_dense);
   }
 
  private:

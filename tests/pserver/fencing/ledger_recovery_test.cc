@@ -94,7 +94,7 @@ class OneServer {
   }
   void Forget(uint64_t generation) {
     v1::ServerHeartbeatResponse response;
-    response.add_retired()->set_worker_generation(generation);
+    response.add_forgotten()->set_worker_generation(generation);
     reporter_.Apply(response);
   }
   SparseGradients Rows() const {
@@ -131,8 +131,8 @@ v1::RequestHeader HeaderOf(uint32_t worker, uint64_t generation,
   v1::RequestHeader header = PushHeader(worker, generation, sequence);
   header.set_protocol_version(cluster::kProtocolVersion);
   header.set_job_hash(kJobHash);
-  header.set_part_count(kNumServers);
-  header.set_part_index(server);
+  header.set_message_count(kNumServers);
+  header.set_message_index(server);
   *header.add_examples() =
       IntervalOf({}, first_example, first_example + kExamples);
   return header;
@@ -153,7 +153,7 @@ Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
   for (const auto& ledger : ledgers) {
     highest = std::max(highest, ledger.highest());
     for (const auto& [epoch, source, example] :
-         ExamplesOf(ledger.settled_examples())) {
+         ExamplesOf(ledger.fully_applied_examples())) {
       estate.num_fully_applied +=
           estate.done.insert(example / kExamples * kExamples).second;
     }
@@ -163,8 +163,8 @@ Estate EstateOf(const std::vector<v1::WorkerLedger>& ledgers) {
   for (const auto& ledger : ledgers) {
     for (const v1::PushRecord& push : ledger.pushes()) {
       examples[push.sequence()] = push.examples(0).begin();
-      messages[push.sequence()].insert(push.parts().begin(),
-                                       push.parts().end());
+      messages[push.sequence()].insert(push.messages().begin(),
+                                       push.messages().end());
     }
   }
   for (const auto& [sequence, first] : examples) {

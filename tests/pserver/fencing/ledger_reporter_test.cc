@@ -34,7 +34,7 @@ class LedgerReporterTest : public ::testing::Test {
   }
   static Response Forgotten(uint32_t worker, uint64_t generation) {
     Response response;
-    v1::WorkerIncarnation* forgotten = response.add_retired();
+    v1::WorkerIncarnation* forgotten = response.add_forgotten();
     forgotten->set_worker_index(worker);
     forgotten->set_worker_generation(generation);
     return response;

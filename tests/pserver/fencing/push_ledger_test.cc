@@ -33,8 +33,8 @@ v1::RequestHeader HeaderOf(uint32_t worker, uint64_t generation,
   header.set_worker_index(worker);
   header.set_worker_generation(generation);
   header.set_sequence(sequence);
-  header.set_part_index(message_index);
-  header.set_part_count(8);
+  header.set_message_index(message_index);
+  header.set_message_count(8);
   *header.add_examples() = IntervalOf({}, sequence * 10, sequence * 10 + 10);
   return header;
 }
@@ -92,7 +92,7 @@ TEST_F(PushLedgerTest, ALedgerIsCollectedOnceItsIncarnationIsFenced) {
   EXPECT_EQ(ledger->ShortDebugString(),
             "worker { worker_index: 1 worker_generation: 4 } highest: 1 "
             "pushes { sequence: 1 examples { begin: 10 end: 20 } "
-            "part_count: 8 parts: 2 }");
+            "message_count: 8 parts: 2 }");
   EXPECT_EQ(Admit(HeaderOf(1, 4, 2)).status().code(),
             absl::StatusCode::kAborted);
 }
@@ -146,7 +146,7 @@ TEST_F(PushLedgerTest, AFailedPushMayBeThereByHalves) {
   const v1::WorkerLedger ledger = *Collect(0, 1);
   ASSERT_EQ(ledger.pushes_size(), 1);
   EXPECT_EQ(ledger.pushes(0).sequence(), 3u);
-  EXPECT_TRUE(ledger.pushes(0).parts().empty());
+  EXPECT_TRUE(ledger.pushes(0).messages().empty());
 }
 
 TEST_F(PushLedgerTest, RoundsHaveNoLedger) {
@@ -234,7 +234,8 @@ using Messages = std::map<uint64_t, std::set<uint32_t>>;
 Messages MessagesOf(const v1::WorkerLedger& ledger) {
   Messages messages;
   for (const v1::PushRecord& push : ledger.pushes()) {
-    messages[push.sequence()].insert(push.parts().begin(), push.parts().end());
+    messages[push.sequence()].insert(push.messages().begin(),
+                                     push.messages().end());
   }
   return messages;
 }
@@ -319,7 +320,7 @@ TEST_F(PushLedgerTest, RandomCallsAgreeWithAModel) {
           if (header.completing_generation() == 0) {
             applied[{header.worker_index(), header.worker_generation()}]
                    [header.sequence()]
-                       .insert(header.part_index());
+                       .insert(header.message_index());
           }
           one.message->Applied();
           break;

@@ -38,7 +38,7 @@ TEST_F(ParameterServiceRefusalTest, HeadersOfOthersAreRefused) {
          [](v1::RequestHeader* h) { h->set_protocol_version(2); });
   expect(grpc::FAILED_PRECONDITION, "job",
          [](v1::RequestHeader* h) { h->set_job_hash(1); });
-  expect(grpc::FAILED_PRECONDITION, cluster::kOtherIncarnation,
+  expect(grpc::FAILED_PRECONDITION, cluster::kOtherGeneration,
          [](v1::RequestHeader* h) { h->set_server_generation(1); });
   expect(grpc::FAILED_PRECONDITION, "generation 1234",
          [](v1::RequestHeader* h) { h->set_server_generation(1); });

@@ -225,7 +225,7 @@ TEST_F(ParameterServiceTest, DensePushReturnsTheValuesItMadeWhenAsked) {
         std::vector<float>(response.values().begin(), response.values().end()),
         expected);
   }
-  push.set_answer_format(v1::BFLOAT16);
+  push.set_response_format(v1::BFLOAT16);
   v1::DenseResponse narrow;
   grpc::ClientContext context;
   ASSERT_TRUE(stub_->PushDense(&context, push, &narrow).ok());
@@ -248,15 +248,15 @@ TEST_F(ParameterServiceTest, CallsOfABatchAreDoneInTheirOrder) {
   v1::BatchResponse response;
   grpc::ClientContext context;
   ASSERT_TRUE(stub_->Batch(&context, batch, &response).ok());
-  ASSERT_EQ(response.answers_size(), 4);
+  ASSERT_EQ(response.results_size(), 4);
   v1::PullSparseResponse before, after;
-  ASSERT_TRUE(before.ParseFromString(response.answers(0).answer()));
-  ASSERT_TRUE(after.ParseFromString(response.answers(2).answer()));
+  ASSERT_TRUE(before.ParseFromString(response.results(0).response()));
+  ASSERT_TRUE(after.ParseFromString(response.results(2).response()));
   EXPECT_EQ(before.values(2), 0);
   EXPECT_EQ(after.values(2), 3);
-  EXPECT_EQ(response.answers(3).status_code(),
+  EXPECT_EQ(response.results(3).status_code(),
             static_cast<uint32_t>(grpc::NOT_FOUND));
-  EXPECT_TRUE(absl::StrContains(response.answers(3).status_message(), "9"));
+  EXPECT_TRUE(absl::StrContains(response.results(3).status_message(), "9"));
 }
 
 TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {

@@ -30,9 +30,9 @@ class PushCompletionTest : public ParameterServiceTest {
                                         uint32_t message_index = 0,
                                         uint32_t message_count = 1) {
     v1::RequestHeader header = HeaderOfPush(0, sequence);
-    header.set_part_index(message_index);
-    header.set_part_count(message_count);
-    header.set_table_part_count(message_count);
+    header.set_message_index(message_index);
+    header.set_message_count(message_count);
+    header.set_table_message_count(message_count);
     *header.add_examples() = IntervalOf({}, sequence * 8, sequence * 8 + 8);
     return header;
   }
@@ -69,7 +69,7 @@ TEST_F(PushCompletionTest, SkipsGroupsThatAreAppliedAndAppliesTheRest) {
   const v1::WorkerLedger ledger = Ledger();
   ASSERT_EQ(ledger.pushes_size(), 1);
   EXPECT_EQ(ledger.pushes(0).ShortDebugString(),
-            "sequence: 5 examples { begin: 40 end: 48 } part_count: 3 "
+            "sequence: 5 examples { begin: 40 end: 48 } message_count: 3 "
             "parts: 0 parts: 2");
 
   // Its successor cuts the push into messages as it likes.
@@ -150,7 +150,7 @@ TEST_F(PushCompletionTest, CompletesDenseBlocksToo) {
   };
   EXPECT_EQ(push_blocks({1}), 0u);
   LoseWorker0();
-  EXPECT_EQ(Ledger().pushes(0).parts_size(), 1);
+  EXPECT_EQ(Ledger().pushes(0).messages_size(), 1);
   *push.mutable_header() = Completing(HeaderOfDead(1));
   EXPECT_EQ(push_blocks({0, 1}), 1u);
   const sparse_table::DenseTable& table =
@@ -206,7 +206,7 @@ TEST_F(PushCompletionTest, WhateverArrivedEveryGradientIsAppliedOnce) {
   std::map<uint64_t, int> num_messages;
   const v1::WorkerLedger ledger = Ledger();
   for (const v1::PushRecord& push : ledger.pushes()) {
-    num_messages[push.sequence()] = push.parts_size();
+    num_messages[push.sequence()] = push.messages_size();
   }
   int partial = 0;
   for (const auto& [sequence, push] : pushes) {

@@ -83,9 +83,9 @@ v1::RequestHeader PushHeader(uint32_t worker, uint64_t generation,
   header.set_worker_index(worker);
   header.set_worker_generation(generation);
   header.set_sequence(sequence);
-  header.set_part_index(0);
-  header.set_part_count(1);
-  header.set_table_part_count(1);
+  header.set_message_index(0);
+  header.set_message_count(1);
+  header.set_table_message_count(1);
   header.set_round(round);
   return header;
 }

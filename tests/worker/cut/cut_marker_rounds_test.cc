@@ -39,7 +39,7 @@ TEST(CutMarkerRoundsTest, MarkWaitsForARoundThatThisWorkerTakesPartIn) {
           absl::MutexLock lock(&mutex);
           marked = cut;
           for (const v1::TrainedExamples& phase : trained) {
-            for (const v1::WorkRange& range : phase.ranges()) {
+            for (const v1::DataRange& range : phase.ranges()) {
               in_marks.emplace_back(range.begin(), range.end());
             }
           }
@@ -137,7 +137,7 @@ TEST(CutMarkerRoundsTest,
         [&](uint64_t cut, const std::vector<v1::TrainedExamples>& trained) {
           absl::MutexLock lock(&mutex);
           for (const v1::TrainedExamples& phase : trained) {
-            for (const v1::WorkRange& range : phase.ranges()) {
+            for (const v1::DataRange& range : phase.ranges()) {
               in_marks.push_back({cut, {range.begin(), range.end()}});
             }
           }

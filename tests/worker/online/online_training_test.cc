@@ -93,7 +93,7 @@ class ListOfFiles : public FakeJobClient {
     response.set_training_stopped(stopped);
     return response;
   }
-  absl::Status NoteFile(const v1::TrainingFile& file) override {
+  absl::Status RecordFile(const v1::TrainingFile& file) override {
     if (file.epoch() == files.size()) {
       files.push_back(file);
     } else {
