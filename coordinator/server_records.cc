@@ -65,7 +65,7 @@ std::vector<uint64_t> ServerRecords::generations() const {
   return generations;
 }
 
-uint64_t ServerRecords::KnownMembershipVersion(uint64_t newest,
+uint64_t ServerRecords::KnownWorkersVersion(uint64_t newest,
                                                absl::Time now) const {
   uint64_t version = newest;
   for (const Record& server : servers_) {

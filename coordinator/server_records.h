@@ -35,10 +35,10 @@ class ServerRecords {
   uint32_t NumAlive(absl::Time now) const;
   // The newest of each server, by index; 0: has never been heard of.
   std::vector<uint64_t> generations() const;
-  // Every server acts by this membership version or a newer one, but for those
+  // Every server acts by this workers version or a newer one, but for those
   // that left or fell silent, which are out of every worker's reach. One that
   // was never heard of may come up and knows nothing yet: 0.
-  uint64_t KnownMembershipVersion(uint64_t newest, absl::Time now) const;
+  uint64_t KnownWorkersVersion(uint64_t newest, absl::Time now) const;
   // Every server but `self` that is alive knows that the job is over.
   bool OthersKnowItIsOver(ServerIndex self, absl::Time now) const;
 

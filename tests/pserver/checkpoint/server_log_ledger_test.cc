@@ -115,7 +115,7 @@ TEST(ServerLogTest, AReplayedLogGivesTheSameLedgersAndTables) {
   }
   EXPECT_EQ(worker1,
             "worker { worker_index: 1 worker_generation: 1 } highest: 9 "
-            "pushes { sequence: 9 message_count: 1 parts: 0 }");
+            "pushes { sequence: 9 message_count: 1 messages: 0 }");
   LoggingServer server(directory, /*replay=*/true);
   EXPECT_EQ(server.Block(0), std::vector<float>(4, 71));
   EXPECT_EQ(server.Block(1), std::vector<float>(4, 1));

@@ -140,7 +140,7 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndAForgottenOneIsGone) {
   EXPECT_EQ(coordinator.last().ledgers(0).ShortDebugString(),
             "worker { worker_generation: 5 } highest: 3 "
             "pushes { sequence: 3 examples { end: 8 } message_count: 2 "
-            "parts: 0 }");
+            "messages: 0 }");
   v1::PushSparseRequest completion = PushOf(0, 5, 3);
   completion.mutable_header()->set_completing_worker(1);
   completion.mutable_header()->set_completing_generation(6);

@@ -44,7 +44,7 @@ TEST(LedgerRecordsTest, TellsWhichMessagesOfAPushAreApplied) {
             "sequence: 7 cut: 2 "
             "examples { source: 4 begin: 100 end: 200 epoch: 1 } "
             "dense_examples { source: 4 end: 200 epoch: 1 } "
-            "message_count: 5 parts: 1 parts: 3");
+            "message_count: 5 messages: 1 messages: 3");
 }
 
 TEST(LedgerRecordsTest, APartialPushIsThereWithoutTheMessage) {
@@ -56,7 +56,7 @@ TEST(LedgerRecordsTest, APartialPushIsThereWithoutTheMessage) {
   records.Add(MessageHeaderOf({.sequence = 1, .message_count = 2}),
               Outcome::kApplied);
   EXPECT_EQ(Describe(records).pushes(0).ShortDebugString(),
-            "sequence: 1 message_count: 2 parts: 0");
+            "sequence: 1 message_count: 2 messages: 0");
 }
 
 TEST(LedgerRecordsTest, ExamplesOf64SequencesAgoAreFullyAppliedAndMerged) {

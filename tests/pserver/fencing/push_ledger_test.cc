@@ -92,7 +92,7 @@ TEST_F(PushLedgerTest, ALedgerIsCollectedOnceItsIncarnationIsFenced) {
   EXPECT_EQ(ledger->ShortDebugString(),
             "worker { worker_index: 1 worker_generation: 4 } highest: 1 "
             "pushes { sequence: 1 examples { begin: 10 end: 20 } "
-            "message_count: 8 parts: 2 }");
+            "message_count: 8 messages: 2 }");
   EXPECT_EQ(Admit(HeaderOf(1, 4, 2)).status().code(),
             absl::StatusCode::kAborted);
 }

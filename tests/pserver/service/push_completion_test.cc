@@ -70,7 +70,7 @@ TEST_F(PushCompletionTest, SkipsGroupsThatAreAppliedAndAppliesTheRest) {
   ASSERT_EQ(ledger.pushes_size(), 1);
   EXPECT_EQ(ledger.pushes(0).ShortDebugString(),
             "sequence: 5 examples { begin: 40 end: 48 } message_count: 3 "
-            "parts: 0 parts: 2");
+            "messages: 0 messages: 2");
 
   // Its successor cuts the push into messages as it likes.
   const v1::PushSparseRequest completion =
