@@ -118,7 +118,7 @@ absl::StatusOr<TrainedModel> ReachModel(std::vector<std::string> endpoints,
                            JobServers::Open(endpoints[0], options));
   OARLOCK_ASSIGN_OR_RETURN(
       const v1::JobStatusResponse status,
-      servers->Ask(0, &v1::AdminService::Stub::GetJobStatus,
+      servers->Ask(0, &v1::CoordinatorService::Stub::GetJobStatus,
                    v1::JobStatusRequest()));
   if (endpoints.size() == 1) {
     endpoints.clear();

@@ -54,12 +54,14 @@ std::string HostName() {
 
 absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
     const ServerConnections* connections, WorkerIndex worker_index,
-    const v1::JobDescription* description) {
+    const v1::JobDescription* description, const v1::JobDescription& settings) {
   auto client = absl::WrapUnique(new GrpcJobClient(connections, worker_index));
   v1::RegisterWorkerRequest request;
   request.set_worker_index(worker_index.value());
   request.set_host(HostName());
   request.set_pid(static_cast<uint32_t>(getpid()));
+  request.set_protocol_version(cluster::kProtocolVersion);
+  *request.mutable_settings() = settings.flags();
   if (description != nullptr) *request.mutable_description() = *description;
   v1::RegisterWorkerResponse response;
   absl::Status registered;
@@ -82,6 +84,10 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
   connections->SetReturnListener([c = client.get()](ServerIndex server) {
     return c->RejoinRounds(server);
   });
+  {
+    absl::MutexLock lock(&client->report_mutex_);
+    client->term_ = response.term();
+  }
   client->heartbeat_ = std::thread([c = client.get()] { c->HeartbeatLoop(); });
   return client;
 }
@@ -140,6 +146,7 @@ absl::Status GrpcJobClient::Report() {
     request.set_worker_index(worker_index_.value());
     request.set_worker_generation(generation_.value());
     request.set_report(++last_report_);
+    request.set_term(term_);
     if (progress_source_) {
       for (v1::PhaseProgress& progress : progress_source_()) {
         *request.add_progress() = std::move(progress);
@@ -149,6 +156,7 @@ absl::Status GrpcJobClient::Report() {
         ServerIndex(0), [&](grpc::ClientContext* context) {
           return coordinator().Heartbeat(context, request, &response);
         }));
+    term_ = std::max(term_, response.term());
   }
   {
     absl::MutexLock lock(&observer_mutex_);

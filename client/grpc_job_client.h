@@ -27,7 +27,8 @@ class GrpcJobClient : public JobClient {
   // worker does not say.
   static absl::StatusOr<std::unique_ptr<GrpcJobClient>> Register(
       const ServerConnections* connections, WorkerIndex worker_index,
-      const v1::JobDescription* description = nullptr);
+      const v1::JobDescription* description = nullptr,
+      const v1::JobDescription& settings = {});
   ~GrpcJobClient() override;
 
   // This worker's incarnation; its pushes carry it.
@@ -75,8 +76,8 @@ class GrpcJobClient : public JobClient {
   GrpcJobClient(const ServerConnections* connections, WorkerIndex worker_index)
       : connections_(connections), worker_index_(worker_index) {}
 
-  v1::AdminService::Stub& coordinator() const {
-    return *connections_->servers()[0].admin;
+  v1::CoordinatorService::Stub& coordinator() const {
+    return connections_->coordinator();
   }
   absl::StatusOr<v1::CheckpointResponse> MakeCheckpoint(bool best);
   // On all servers; the most complete rounds that one of them tells.
@@ -117,6 +118,8 @@ class GrpcJobClient : public JobClient {
   absl::Mutex report_mutex_;
   ProgressSource progress_source_ ABSL_GUARDED_BY(report_mutex_);
   uint64_t last_report_ ABSL_GUARDED_BY(report_mutex_) = 0;
+  // The highest term of the coordinator that a response has named.
+  uint64_t term_ ABSL_GUARDED_BY(report_mutex_) = 0;
 
   // Held while the observer is called.
   absl::Mutex observer_mutex_;

@@ -90,8 +90,12 @@ class GrpcParameterClient : public ParameterClient {
     TableVersions* versions = nullptr;
     std::shared_ptr<const void> memory;
     Done done;
+    // The partition map's, by which it was split.
+    uint64_t routing_generation = 0;
     // 0 while it waits for its turn.
     uint64_t sequence = 0;
+    // The smallest sequence that was not answered when it got its own.
+    uint64_t oldest_unanswered = 0;
   };
   class Operation;
 
@@ -137,7 +141,10 @@ class GrpcParameterClient : public ParameterClient {
       ABSL_GUARDED_BY(mutex_);
   // The sequence that the last push got.
   uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Sequences of pushes that are not answered OK. One that failed stays.
   std::set<uint64_t> unacknowledged_ ABSL_GUARDED_BY(mutex_);
+  // Why the first of those that failed did.
+  absl::Status push_failure_ ABSL_GUARDED_BY(mutex_);
   // Pushes without a sequence yet.
   std::deque<std::shared_ptr<PushUnderWay>> waiting_ ABSL_GUARDED_BY(mutex_);
 

@@ -84,6 +84,7 @@ void GrpcParameterClient::Push(const PushRequest& request,
   auto push = std::make_shared<PushUnderWay>();
   push->request = request;
   push->messages = SplitPush(push->request);
+  push->routing_generation = connections_->partition_map().generation();
   push->versions = versions;
   push->memory = std::move(memory);
   if (versions != nullptr) {
@@ -96,13 +97,19 @@ void GrpcParameterClient::Push(const PushRequest& request,
   push->done = std::move(done);
   // Its name is not one of this worker's.
   if (push->request.completes.has_value()) return SendPush(push);
+  absl::Status failure;
   {
     absl::MutexLock lock(&mutex_);
     if (!waiting_.empty() || !TakeSequence(push.get())) {
-      waiting_.push_back(std::move(push));
-      return;
+      failure = push_failure_;
+      if (failure.ok()) {
+        waiting_.push_back(std::move(push));
+        return;
+      }
     }
   }
+  // What waits behind a push that failed would wait for ever.
+  if (!failure.ok()) return std::exchange(push->done, nullptr)(failure);
   SendPush(push);
 }
 
@@ -113,18 +120,28 @@ bool GrpcParameterClient::TakeSequence(PushUnderWay* push) {
   }
   push->sequence = ++last_sequence_;
   unacknowledged_.insert(push->sequence);
+  push->oldest_unanswered = *unacknowledged_.begin();
   return true;
 }
 
 void GrpcParameterClient::OnPushDone(PushUnderWay* push, absl::Status status) {
   std::vector<std::shared_ptr<PushUnderWay>> next;
+  std::deque<std::shared_ptr<PushUnderWay>> failed;
   if (!push->request.completes.has_value()) {
     absl::MutexLock lock(&mutex_);
-    unacknowledged_.erase(push->sequence);
+    if (status.ok()) {
+      unacknowledged_.erase(push->sequence);
+    } else {
+      push_failure_.Update(status);
+      failed.swap(waiting_);
+    }
     while (!waiting_.empty() && TakeSequence(waiting_.front().get())) {
       next.push_back(std::move(waiting_.front()));
       waiting_.pop_front();
     }
+  }
+  for (const std::shared_ptr<PushUnderWay>& waiting : failed) {
+    std::exchange(waiting->done, nullptr)(status);
   }
   std::exchange(push->done, nullptr)(std::move(status));
   for (const std::shared_ptr<PushUnderWay>& waiting : next) SendPush(waiting);
@@ -168,7 +185,9 @@ grpc::ByteBuffer GrpcParameterClient::FramePush(
     Generation server_generation) const {
   const PushMessage& message = push.messages[message_index];
   v1::RequestHeader header = HeaderFor(server_generation);
+  header.set_routing_generation(push.routing_generation);
   header.set_sequence(push.sequence);
+  header.set_oldest_unanswered(push.oldest_unanswered);
   if (const auto& name = push.request.completes; name.has_value()) {
     header.set_worker_index(name->worker.value());
     header.set_worker_generation(name->generation.value());

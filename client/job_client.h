@@ -141,7 +141,7 @@ class JobClient {
     return std::string();
   }
 
-  // What follows is told in proto/v1/admin.proto.
+  // What follows is told in proto/v1/coordinator_service.proto.
   virtual absl::Status ReportEvaluation(const v1::Evaluation& evaluation) {
     return absl::OkStatus();
   }

@@ -48,9 +48,11 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
     server.endpoint = endpoint;
     server.channel = grpc::CreateCustomChannel(endpoint, credentials,
                                                cluster::MakeChannelArguments());
-    server.admin = v1::AdminService::NewStub(server.channel);
+    server.admin = v1::ServerAdminService::NewStub(server.channel);
     connections->servers_.push_back(std::move(server));
   }
+  connections->coordinator_ =
+      v1::CoordinatorService::NewStub(connections->servers_[0].channel);
   connections->generations_ =
       std::make_unique<std::atomic<uint64_t>[]>(connections->servers_.size());
   const absl::Time deadline =

@@ -24,7 +24,8 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "cluster/security.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/coordinator_service.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 
 namespace oarlock::client {
 
@@ -56,7 +57,7 @@ class ServerConnections {
   struct Server {
     std::string endpoint;
     std::shared_ptr<grpc::Channel> channel;
-    std::unique_ptr<v1::AdminService::Stub> admin;
+    std::unique_ptr<v1::ServerAdminService::Stub> admin;
   };
   // What a client has to do at a server that has come back before anything is
   // sent to it.
@@ -73,6 +74,8 @@ class ServerConnections {
   // Measures timeouts, and waits.
   const Clock& clock() const { return *options_.clocks.monotonic; }
   const std::vector<Server>& servers() const { return servers_; }
+  // Calls of it go to server 0: CallWithRetries(ServerIndex(0), ...).
+  v1::CoordinatorService::Stub& coordinator() const { return *coordinator_; }
   // The incarnation that requests are meant for.
   Generation generation(ServerIndex server) const {
     return Generation(generations_[server.value()].load());
@@ -142,6 +145,7 @@ class ServerConnections {
   std::string token_;
   uint64_t job_hash_ = 0;
   std::vector<Server> servers_;
+  std::unique_ptr<v1::CoordinatorService::Stub> coordinator_;
   std::unique_ptr<cluster::PartitionMap> partition_map_;
   uint32_t num_workers_ = 0;
   bool has_checkpoints_ = false;

@@ -10,7 +10,7 @@
 namespace oarlock::cluster {
 
 absl::StatusOr<v1::ConnectResponse> Connect(
-    v1::AdminService::StubInterface* stub, std::string_view job_id,
+    v1::ServerAdminService::StubInterface* stub, std::string_view job_id,
     std::string_view client, grpc::ClientContext* context) {
   v1::ConnectRequest request;
   request.set_protocol_version(kProtocolVersion);
@@ -22,12 +22,20 @@ absl::StatusOr<v1::ConnectResponse> Connect(
   // A server of another version has no such method.
   if (absl::IsUnimplemented(status)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "it has no ", v1::AdminService::service_full_name(),
-        "/Connect, so it is no Oarlock server that speaks protocol version ",
+        "it has no ", v1::ServerAdminService::service_full_name(),
+        "/Connect, so it speaks protocol version 1 or is no Oarlock server; "
+        "this program speaks ",
         kProtocolVersion, "; use servers and workers of one release"));
   }
   if (!status.ok()) return status;
   return response;
+}
+
+absl::Status CheckClientVersion(uint32_t version) {
+  if (version == kProtocolVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the client speaks protocol version ", version, ", this server ",
+      kProtocolVersion, "; use servers and workers of one release"));
 }
 
 }  // namespace oarlock::cluster

@@ -6,10 +6,12 @@
 
 #include <grpcpp/client_context.h>
 
+#include <cstdint>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 
 namespace oarlock::cluster {
 
@@ -18,8 +20,12 @@ namespace oarlock::cluster {
 // FailedPrecondition: the server speaks another version of the wire, is no
 // Oarlock server, or belongs to another job. Else the status of the call.
 absl::StatusOr<v1::ConnectResponse> Connect(
-    v1::AdminService::StubInterface* stub, std::string_view job_id,
+    v1::ServerAdminService::StubInterface* stub, std::string_view job_id,
     std::string_view client, grpc::ClientContext* context);
+
+// What a server does with the version that a client's first call names.
+// FailedPrecondition: it is not kProtocolVersion.
+absl::Status CheckClientVersion(uint32_t version);
 
 }  // namespace oarlock::cluster
 

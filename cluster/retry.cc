@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "wire/wire_limits.h"
@@ -79,6 +80,12 @@ RetryAdvice AdviceFor(absl::StatusCode code) {
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
+  // gRPC's own limit of a message; no waiting makes it smaller.
+  if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+      absl::StrContains(status.error_message(), "message larger than max (")) {
+    return absl::OutOfRangeError(
+        absl::StrCat(status.error_message(), "; send less at a time"));
+  }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       status.error_message());
 }

@@ -54,7 +54,8 @@ class Backoff {
 
 // What a failed call asks of its caller.
 enum class RetryAdvice {
-  // Nobody can make it succeed by repeating it.
+  // Nobody can make it succeed by repeating it. OutOfRange: it is beyond a limit
+  // that no waiting moves.
   kNever,
   // The same call, under the same sequence, after a backoff. After
   // DeadlineExceeded only if it is a pull or carries a sequence.
@@ -71,7 +72,8 @@ enum class RetryAdvice {
 // REQUIRES: `code` is not OK.
 RetryAdvice AdviceFor(absl::StatusCode code);
 
-// The same code and message.
+// The same code and message. But OutOfRange for a message beyond gRPC's limit,
+// which gRPC calls ResourceExhausted: it will never fit.
 absl::Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 

@@ -12,7 +12,7 @@
 namespace oarlock::cluster {
 
 // Version of docs/wire_protocol.md that this program speaks.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // The data plane's short form of a job id: XXH64 of its bytes, seed 0.
 inline uint64_t JobHash(std::string_view job_id) {

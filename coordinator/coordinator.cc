@@ -85,10 +85,24 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
                        " repeats a registration that is over; register "
                        "anew"));
     }
+    if (request.only_if_free() && worker.alive()) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(worker.Name(),
+                       " is at work; take another index, or register without "
+                       "only_if_free to take its place"));
+    }
+    const bool alone = std::none_of(
+        workers_.begin(), workers_.end(), [&](const WorkerRecord& other) {
+          return &other != &worker && other.registered();
+        });
+    if (alone) settings_.Clear();
+    OARLOCK_RETURN_IF_ERROR(
+        settings_.Check(WorkerIndex(index), request.settings()));
     OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
                              calls_.Begin([&](auto* call) {
                                *call->mutable_register_worker() = request;
                              }));
+    settings_.Record(WorkerIndex(index), request.settings());
     ++workers_version_;
     if (worker.alive()) {
       spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
@@ -114,6 +128,9 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     response.set_cut(cuts_.newest());
     response.set_trained_epochs(trained_epochs_);
     response.set_own_trained_epochs(worker.trained_epochs);
+    response.set_run(1);
+    response.set_num_workers(workers_.size());
+    response.set_term(kTerm);
     worker.RecordRegistration(request, response);
     ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
     if (request.has_description()) description_ = request.description();
@@ -170,6 +187,7 @@ absl::StatusOr<v1::HeartbeatResponse> Coordinator::Heartbeat(
   response.set_failed(job_.failed);
   response.set_reason(job_.reason);
   response.set_training_stopped(training_.stopped());
+  response.set_term(kTerm);
   return response;
 }
 
@@ -267,6 +285,9 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_workers_version(workers_version_);
   response.set_logical_time(logical_time_);
   response.set_finished_cut(cuts_.newest() - (cuts_.open() ? 1 : 0));
+  response.set_opened_cut(cuts_.newest());
+  response.set_granted_generation(request.server_generation());
+  response.set_term(kTerm);
   response.set_cuts_wait(!CheckWorkersAreRecovered().ok());
   if (request.checkpoint_due()) checkpoint_due_ = true;
   response.set_job_finished(job_.over);

@@ -59,6 +59,7 @@
 #include "coordinator/job_progress.h"
 #include "coordinator/ranges/range_queue.h"
 #include "coordinator/ranges/training_state.h"
+#include "coordinator/run_settings.h"
 #include "coordinator/server_records.h"
 #include "coordinator/step_clocks.h"
 #include "coordinator/worker_record.h"
@@ -79,6 +80,9 @@ namespace oarlock::coordinator {
 // then.
 class Coordinator {
  public:
+  // Its term, which grows when another process takes over the job's
+  // coordinator. No process does so yet.
+  static constexpr uint64_t kTerm = 1;
   // A barrier call is held open at most this long.
   static constexpr absl::Duration kMaxBarrierWait = absl::Seconds(60);
 
@@ -90,7 +94,7 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  // See proto/v1/admin.proto for each.
+  // See proto/v1/coordinator_service.proto for each.
   absl::StatusOr<v1::RegisterWorkerResponse> RegisterWorker(
       const v1::RegisterWorkerRequest& request);
   absl::StatusOr<v1::HeartbeatResponse> Heartbeat(
@@ -274,6 +278,7 @@ class Coordinator {
   JobProgress progress_ ABSL_GUARDED_BY(mutex_);
   // What the job trains, as the newest worker that said it did.
   std::optional<v1::JobDescription> description_ ABSL_GUARDED_BY(mutex_);
+  RunSettings settings_ ABSL_GUARDED_BY(mutex_);
   TrainingState training_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);

@@ -72,6 +72,7 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   if (description_.has_value()) {
     *state.mutable_description() = *description_;
   }
+  settings_.Save(&state);
   return state;
 }
 
@@ -109,6 +110,7 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   ending_since_ = FromRecorded(state.ending_since_unix_ns());
   description_.reset();
   if (state.has_description()) description_ = state.description();
+  settings_.Load(state);
   return absl::OkStatus();
 }
 
@@ -228,6 +230,8 @@ void Coordinator::BeginRun() {
   ending_since_ = absl::Time();
   last_deadline_check_ = last_tick_ = clock_.Now();
   checkpoint_due_ = false;
+  // Flags may be others.
+  settings_.Clear();
 }
 
 }  // namespace oarlock::coordinator

@@ -30,7 +30,7 @@ class DeadWorkers {
   struct Incarnation {
     WorkerIndex worker{0};
     Generation generation{0};
-    // Servers that act by this membership version refuse it.
+    // Servers that act by this workers version refuse it.
     uint64_t fenced_by = 0;
     // It had examples to train and has not said that it is done with them:
     // what becomes of them depends on what servers have applied.

@@ -38,9 +38,9 @@ class StepClocks {
   // The response when nobody is to wait.
   static v1::StepClockResponse Unlimited();
 
-  // A call of the newest generation of the worker, as in proto/v1/admin.proto.
-  // It waits until `deadline`; a later one of the same worker that waits takes
-  // its place. Returns whom to answer now.
+  // A call of the newest generation of the worker, as in
+  // proto/v1/coordinator_service.proto. It waits until `deadline`; a later one
+  // of the same worker that waits takes its place. Returns whom to answer now.
   Replies Call(const v1::StepClockRequest& request, absl::Time deadline,
                Done done);
   // The worker is gone: it is no longer waited for, its own wait is answered

@@ -13,32 +13,25 @@
 #include "base/listen_check.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "cluster/partition_map.h"
-#include "cluster/retry.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
-#include "coordinator/coordinator.h"
 #include "coordinator/job_metrics.h"
 #include "coordinator/log/log_compatibility.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/coordinator_service.grpc.pb.h"
 #include "proto/v1/parameter.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 #include "pserver/checkpoint/checkpoint_metrics.h"
-#include "pserver/checkpoint/cut_gate.h"
-#include "pserver/checkpoint/server_checkpoints.h"
 #include "pserver/fencing/control_loop.h"
-#include "pserver/fencing/ledger_reporter.h"
-#include "pserver/fencing/push_ledger.h"
-#include "pserver/fencing/round_membership.h"
-#include "pserver/fencing/worker_fences.h"
 #include "pserver/rpc/call_queues.h"
-#include "pserver/service/admin_service.h"
+#include "pserver/server_state.h"
+#include "pserver/service/coordinator_service.h"
 #include "pserver/service/health_service.h"
 #include "pserver/service/parameter_service.h"
 #include "pserver/service/reflection_service.h"
+#include "pserver/service/server_admin_service.h"
 #include "pserver/service/unknown_calls.h"
 #include "pserver/table/eviction_loop.h"
 #include "pserver/table/table_metrics.h"
-#include "pserver/table/table_registry.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -51,38 +44,42 @@ constexpr Metric kUptime = {MetricKind::kGauge, "oarlock_server_uptime_seconds",
                             "seconds", "", "Since the server started."};
 
 // Full names of what a server offers.
-std::vector<std::string> ServiceNames() {
-  return {v1::ParameterService::service_full_name(),
-          v1::AdminService::service_full_name(),
-          grpc::health::v1::Health::service_full_name(),
-          grpc::reflection::v1alpha::ServerReflection::service_full_name()};
+std::vector<std::string> ServiceNames(const ServerOptions& options) {
+  std::vector<std::string> names = {
+      v1::ParameterService::service_full_name(),
+      v1::ServerAdminService::service_full_name(),
+      grpc::health::v1::Health::service_full_name(),
+      grpc::reflection::v1alpha::ServerReflection::service_full_name()};
+  if (options.server_index == 0) {
+    names.push_back(v1::CoordinatorService::service_full_name());
+  }
+  return names;
 }
 
-coordinator::CoordinatorOptions MakeCoordinatorOptions(
-    const ServerOptions& options) {
-  coordinator::CoordinatorOptions result;
-  result.job_id = options.job_id;
-  result.num_workers = options.num_workers;
-  result.num_servers = options.server_endpoints.size();
-  result.lease = options.lease;
-  result.restart_grace = options.restart_grace;
-  result.start_timeout = options.start_timeout;
-  result.drain_grace = options.drain_grace;
-  result.tick = options.tick;
-  return result;
-}
-
-AdminServiceOptions MakeAdminServiceOptions(const ServerOptions& options,
-                                            Generation generation,
-                                            const std::string& token) {
-  AdminServiceOptions result;
+ServerAdminOptions MakeServerAdminOptions(const ServerOptions& options,
+                                          const ServerState& state,
+                                          const std::string& token) {
+  ServerAdminOptions result;
   result.server = ServerIndex(options.server_index);
-  result.server_generation = generation;
+  result.server_generation = state.generation;
   result.job_id = options.job_id;
   result.num_workers = options.num_workers;
   result.server_endpoints = options.server_endpoints;
   result.token = token;
-  result.has_checkpoints = !options.checkpoint_dir.empty();
+  if (state.checkpoints != nullptr) {
+    result.has_checkpoints = true;
+    result.restored_cut = state.cut_gate.finished();
+    result.lossless = state.checkpoints->lossless();
+  }
+  return result;
+}
+
+UnknownCallsOptions MakeUnknownCallsOptions(const ServerOptions& options,
+                                            const std::string& token) {
+  UnknownCallsOptions result;
+  result.server = ServerIndex(options.server_index);
+  result.coordinator_endpoint = options.server_endpoints[0];
+  result.token = token;
   return result;
 }
 
@@ -117,62 +114,66 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
   return result;
 }
 
+// On one side of every cut, and in the log first. Without a log at once.
+EvictionLoop::Step EvictAndLog(ServerLog* log, CutGate* gate) {
+  if (log == nullptr) return EvictionLoop::EvictAtOnce();
+  return [log, gate](const PartitionEviction& what,
+                     absl::FunctionRef<absl::Status()> evict) {
+    absl::Status outcome;
+    gate->Pass(/*cut=*/0, [&](const absl::Status&) {
+      outcome = log->AppendEviction(what);
+      if (outcome.ok()) outcome = evict();
+    });
+    return outcome;
+  };
+}
+
 }  // namespace
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options,
-       const coordinator::ReplayDecision& decision, const std::string& token,
+  Impl(const ServerOptions& options, std::unique_ptr<ServerState> state,
+       const std::string& token,
        std::shared_ptr<grpc::Channel> coordinator_channel)
       : options_(options),
-        decision_(decision),
         start_(options.clocks.monotonic->Now()),
-        generation_(std::max<int64_t>(
-            1, absl::ToUnixMillis(options.clocks.wall->Now()))),
-        map_(cluster::PartitionMap::Even(options.num_partitions,
-                                         options.server_endpoints.size())),
-        fences_(std::max(options.num_workers, decision.num_workers),
-                WorkerFences::Start::kAfterFirstUpdate),
-        push_ledger_(&fences_),
-        registry_(map_, ServerIndex(options.server_index),
-                  *options.clocks.monotonic, options.tier_dir, generation_),
-        round_membership_(&fences_, &registry_),
-        ledger_reporter_(&push_ledger_, &registry_),
-        coordinator_(
-            options.server_index == 0
-                ? std::make_unique<coordinator::Coordinator>(
-                      MakeCoordinatorOptions(options), *options.clocks.wall)
-                : nullptr),
-        eviction_loop_(&registry_, *options.clocks.monotonic),
-        admin_service_(MakeAdminServiceOptions(options, generation_, token),
-                       map_, &registry_, &round_membership_, coordinator_.get(),
-                       &eviction_loop_, *options.clocks.monotonic),
+        state_(std::move(state)),
+        eviction_loop_(&state_->registry,
+                       EvictAndLog(state_->log(), &state_->cut_gate),
+                       *options.clocks.monotonic),
+        server_admin_service_(MakeServerAdminOptions(options, *state_, token),
+                              state_->map, &state_->registry,
+                              &state_->round_membership, &eviction_loop_,
+                              *options.clocks.monotonic),
+        coordinator_service_(state_->coordinator == nullptr
+                                 ? nullptr
+                                 : std::make_unique<CoordinatorService>(
+                                       state_->coordinator.get(),
+                                       state_->checkpoints.get(),
+                                       options.num_workers, token)),
         parameter_service_(
-            MakeParameterServiceOptions(options, generation_, token),
-            &registry_, &push_ledger_, map_, *options.clocks.monotonic,
-            &cut_gate_),
-        health_service_(ServiceNames()),
-        reflection_service_(ServiceNames()),
-        unknown_calls_(token),
+            MakeParameterServiceOptions(options, state_->generation, token),
+            &state_->registry, &state_->push_ledger, state_->map,
+            *options.clocks.monotonic, &state_->cut_gate, state_->log()),
+        health_service_(ServiceNames(options)),
+        reflection_service_(ServiceNames(options)),
+        unknown_calls_(MakeUnknownCallsOptions(options, token)),
         queues_(options.NumThreads()),
-        control_loop_(MakeControlLoopOptions(options, generation_, token), map_,
-                      coordinator_.get(), std::move(coordinator_channel),
-                      &round_membership_, &registry_.clock(), &ledger_reporter_,
-                      *options.clocks.monotonic) {
-    control_loop_.SetCutObserver([this](uint64_t finished, bool cuts_wait) {
-      cut_gate_.Finish(finished);
-      if (checkpoints_ != nullptr && checkpoints_->log() != nullptr) {
-        checkpoints_->log()->SetCutsWait(cuts_wait);
-      }
-    });
-    control_loop_.SetCheckpointDue([this] {
-      return checkpoints_ != nullptr && checkpoints_->log() != nullptr &&
-             checkpoints_->log()->over_limit();
-    });
-  }
+        control_loop_(
+            MakeControlLoopOptions(options, state_->generation, token),
+            state_->map, state_->coordinator.get(),
+            std::move(coordinator_channel), &state_->term,
+            &state_->round_membership, &state_->registry.clock(),
+            &state_->ledger_reporter,
+            [state = state_.get()](uint64_t finished, bool cuts_wait) {
+              state->cut_gate.Finish(finished);
+              if (ServerLog* log = state->log()) log->SetCutsWait(cuts_wait);
+            },
+            [state = state_.get()] {
+              return state->log() != nullptr && state->log()->over_limit();
+            },
+            *options.clocks.monotonic) {}
 
-  // Goes on from a checkpoint, or begins with one's parameters.
-  absl::Status Restore(const std::string& token);
   absl::Status Listen(std::shared_ptr<grpc::ServerCredentials> credentials);
   absl::Status Serve();
   absl::Status Wait() {
@@ -187,27 +188,16 @@ class Server::Impl {
     const std::string& listen = options_.listen_endpoint();
     return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
   }
-  Generation generation() const { return generation_; }
+  Generation generation() const { return state_->generation; }
 
  private:
   const ServerOptions options_;
-  const coordinator::ReplayDecision decision_;
   const absl::Time start_;
-  const Generation generation_;
-  const cluster::PartitionMap map_;
-  WorkerFences fences_;
-  // Outlives all that may hold a push.
-  PushLedger push_ledger_;
-  TableRegistry registry_;
-  RoundMembership round_membership_;
-  LedgerReporter ledger_reporter_;
-  const std::unique_ptr<coordinator::Coordinator>
-      coordinator_;  // null but on server 0
+  const std::unique_ptr<ServerState> state_;
   EvictionLoop eviction_loop_;
-  CutGate cut_gate_;
-  // Null without checkpoints.
-  std::unique_ptr<ServerCheckpoints> checkpoints_;
-  AdminService admin_service_;
+  ServerAdminService server_admin_service_;
+  // Null but on server 0.
+  const std::unique_ptr<CoordinatorService> coordinator_service_;
   ParameterService parameter_service_;
   HealthService health_service_;
   ReflectionService reflection_service_;
@@ -225,46 +215,6 @@ class Server::Impl {
   bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
 };
 
-namespace {
-
-// On one side of every cut, and in the log first.
-absl::Status EvictAndLog(const PartitionEviction& what,
-                         absl::FunctionRef<absl::Status()> evict,
-                         ServerLog* log, CutGate* gate) {
-  absl::Status outcome;
-  gate->Pass(/*cut=*/0, [&](const absl::Status&) {
-    outcome = log->AppendEviction(what);
-    if (outcome.ok()) outcome = evict();
-  });
-  return outcome;
-}
-
-}  // namespace
-
-absl::Status Server::Impl::Restore(const std::string& token) {
-  if (options_.checkpoint_dir.empty()) {
-    return options_.load.empty()
-               ? absl::OkStatus()
-               : LoadParameters(options_.load,
-                                ServerIndex(options_.server_index), map_,
-                                *options_.clocks.monotonic, &registry_);
-  }
-  OARLOCK_ASSIGN_OR_RETURN(
-      checkpoints_,
-      ServerCheckpoints::Create(options_, decision_, token, &map_, &registry_,
-                                &push_ledger_, coordinator_.get(), &cut_gate_));
-  admin_service_.SetRestored(cut_gate_.finished(), checkpoints_->lossless());
-  parameter_service_.SetLog(checkpoints_->log());
-  if (ServerLog* const log = checkpoints_->log()) {
-    eviction_loop_.SetStep(
-        [this, log](const PartitionEviction& what,
-                    absl::FunctionRef<absl::Status()> evict) {
-          return EvictAndLog(what, evict, log, &cut_gate_);
-        });
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Server::Impl::Listen(
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   const std::string& endpoint = options_.listen_endpoint();
@@ -273,12 +223,15 @@ absl::Status Server::Impl::Listen(
   cluster::ApplyServerArguments(&builder);
   builder.AddListeningPort(endpoint, std::move(credentials), &port_);
   builder.RegisterService(parameter_service_.service());
-  builder.RegisterService(admin_service_.service());
+  builder.RegisterService(server_admin_service_.service());
+  if (coordinator_service_ != nullptr) {
+    builder.RegisterService(coordinator_service_->service());
+  }
   builder.RegisterService(health_service_.service());
   builder.RegisterService(reflection_service_.service());
   builder.RegisterAsyncGenericService(unknown_calls_.service());
-  if (checkpoints_ != nullptr) {
-    builder.RegisterService(checkpoints_->service());
+  if (state_->checkpoints != nullptr) {
+    builder.RegisterService(state_->checkpoints->service());
   }
   queues_.AddTo(&builder);
   grpc_server_ = builder.BuildAndStart();
@@ -294,21 +247,23 @@ absl::Status Server::Impl::Listen(
 absl::Status Server::Impl::Serve() {
   std::vector<CallQueues::Acceptor> acceptors = {
       parameter_service_.Acceptor(queues_.gate()),
-      admin_service_.Acceptor(queues_.gate()),
+      server_admin_service_.Acceptor(queues_.gate()),
       health_service_.Acceptor(queues_.gate()),
       reflection_service_.Acceptor(queues_.gate()),
       unknown_calls_.Acceptor(queues_.gate())};
-  if (checkpoints_ != nullptr) {
-    acceptors.push_back(checkpoints_->Acceptor(queues_.gate()));
-    OARLOCK_RETURN_IF_ERROR(checkpoints_->Start(endpoint()));
-    admin_service_.SetCheckpointLoop(checkpoints_->loop());
+  if (coordinator_service_ != nullptr) {
+    acceptors.push_back(coordinator_service_->Acceptor(queues_.gate()));
+  }
+  if (state_->checkpoints != nullptr) {
+    acceptors.push_back(state_->checkpoints->Acceptor(queues_.gate()));
+    OARLOCK_RETURN_IF_ERROR(state_->checkpoints->Start(endpoint()));
   }
   queues_.Start(acceptors);
   eviction_loop_.Start();
   control_loop_.Start();
   spdlog::info("server {} of {} serves job '{}' on {}, generation {}",
                options_.server_index, options_.server_endpoints.size(),
-               options_.job_id, endpoint(), generation_.value());
+               options_.job_id, endpoint(), generation().value());
   return absl::OkStatus();
 }
 
@@ -316,15 +271,15 @@ void Server::Impl::CollectMetrics(MetricsSnapshot* snapshot) const {
   snapshot->Add(kInfo, 1,
                 {{"job", options_.job_id},
                  {"server", absl::StrCat(options_.server_index)},
-                 {"generation", absl::StrCat(generation_.value())}});
+                 {"generation", absl::StrCat(generation().value())}});
   snapshot->Add(kUptime, absl::ToDoubleSeconds(
                              options_.clocks.monotonic->Now() - start_));
   parameter_service_.CollectMetrics(snapshot);
-  CollectTableMetrics(registry_, snapshot);
-  if (coordinator_ != nullptr)
-    coordinator::CollectJobMetrics(*coordinator_, snapshot);
-  if (checkpoints_ != nullptr) {
-    CollectCheckpointMetrics(*checkpoints_, snapshot);
+  CollectTableMetrics(state_->registry, snapshot);
+  if (state_->coordinator != nullptr)
+    coordinator::CollectJobMetrics(*state_->coordinator, snapshot);
+  if (state_->checkpoints != nullptr) {
+    CollectCheckpointMetrics(*state_->checkpoints, snapshot);
   }
 }
 
@@ -334,19 +289,19 @@ void Server::Impl::Shutdown() {
   if (std::exchange(shut_down_, true)) return;
   if (grpc_server_ == nullptr) return;  // Never came up.
   health_service_.SetServing(false);
-  if (coordinator_ != nullptr) {
-    coordinator_->Stop(
+  if (state_->coordinator != nullptr) {
+    state_->coordinator->Stop(
         "server 0, the coordinator, was asked to stop before the job was over");
     // The loop ends when workers and servers know, or did not ask in time.
     control_loop_.WaitFor(options_.drain_grace + ControlLoop::kLinger +
                           options_.deadline_interval * 10);
   }
   control_loop_.Stop();
-  if (checkpoints_ != nullptr) checkpoints_->Stop();
-  cut_gate_.Shutdown();
+  if (state_->checkpoints != nullptr) state_->checkpoints->Stop();
+  state_->cut_gate.Shutdown();
   eviction_loop_.Stop();
-  registry_.Shutdown();
-  if (coordinator_ != nullptr) coordinator_->Shutdown();
+  state_->registry.Shutdown();
+  if (state_->coordinator != nullptr) state_->coordinator->Shutdown();
   grpc_server_->Shutdown(GrpcDeadline(kCallGrace));
   queues_.Shutdown();
   spdlog::info("server {} has shut down", options_.server_index);
@@ -372,9 +327,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   }
   OARLOCK_ASSIGN_OR_RETURN(const coordinator::ReplayDecision decision,
                            DecideReplayOf(options));
-  auto impl =
-      std::make_unique<Impl>(options, decision, token, std::move(channel));
-  OARLOCK_RETURN_IF_ERROR(impl->Restore(token));
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ServerState> state,
+                           ServerState::Create(options, decision, token));
+  auto impl = std::make_unique<Impl>(options, std::move(state), token,
+                                     std::move(channel));
   OARLOCK_RETURN_IF_ERROR(impl->Listen(std::move(credentials)));
   OARLOCK_RETURN_IF_ERROR(impl->Serve());
   return std::unique_ptr<Server>(new Server(std::move(impl)));

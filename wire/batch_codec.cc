@@ -96,7 +96,7 @@ class BatchReader {
       return Malformed();
     return RunEnd(end);
   }
-  // Epochs over the value of a field whose tag was read, and which only a
+  // Skips the value of a field whose tag was read, and which only a
   // newer peer knows. Groups, which nobody sends, are malformed.
   absl::Status SkipValue(Tag tag, size_t end) {
     switch (tag.type) {
@@ -143,12 +143,24 @@ class BatchReader {
   size_t position_ = 0;
 };
 
+// BatchCall.after_pushes, which is reserved.
+constexpr int kAfterPushesField = 5;
+
 // Reads a BatchCall that ends at `end`.
 absl::Status ReadCall(BatchReader* in, size_t end,
                       std::vector<BatchedCall>* calls) {
   const size_t num_before = calls->size();
   while (!in->AtEnd(end)) {
     OARLOCK_ASSIGN_OR_RETURN(const Tag tag, in->NextTag(end));
+    if (tag.field == kAfterPushesField &&
+        tag.type == WireFormatLite::WIRETYPE_VARINT) {
+      OARLOCK_ASSIGN_OR_RETURN(const uint64_t after_pushes, in->Varint(end));
+      if (after_pushes == 0) continue;
+      return absl::UnimplementedError(
+          absl::StrCat("call ", num_before + 1,
+                       " of the batch waits for pushes, which this server does "
+                       "not do; pull after their answers"));
+    }
     if (tag.field > static_cast<int>(BatchMethod::kPushDense)) {
       OARLOCK_RETURN_IF_ERROR(in->SkipValue(tag, end));
       continue;

@@ -37,7 +37,8 @@ grpc::ByteBuffer EncodeBatchResponse(
 
 // Parts share the received memory. InvalidArgument in one line that names the
 // message when it is no batch, holds more than kMaxCallsPerBatch calls, or a
-// call of no known method. Unknown fields, which a newer peer may send, are
+// call of no known method. Unimplemented when a call has after_pushes,
+// which is reserved. Unknown fields, which a newer peer may send, are
 // skipped. What a part holds is checked by its own decoder.
 absl::StatusOr<std::vector<BatchedCall>> DecodeBatchRequest(
     const grpc::ByteBuffer& buffer);

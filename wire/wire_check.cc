@@ -151,12 +151,21 @@ absl::Status CheckAndComplete(const RawFields& raw,
   const Checker check("PullSparseRequest");
   OARLOCK_RETURN_IF_ERROR(check.Format(raw.format));
   view->format = static_cast<v1::ValueFormat>(raw.format);
-  return CompleteGroups(check, raw, view->keys, &view->groups, &view->num_keys);
+  OARLOCK_RETURN_IF_ERROR(
+      CompleteGroups(check, raw, view->keys, &view->groups, &view->num_keys));
+  if (view->held_versions.empty()) return absl::OkStatus();
+  return check.OnePer("held_versions", view->held_versions.size(),
+                      view->groups.size(), "groups");
 }
 
 absl::Status CheckAndComplete(const RawFields& raw,
                               PullSparseResponseView* view) {
   const Checker check("PullSparseResponse");
+  if (raw.changed_only || !raw.indices.empty()) {
+    return check.Invalid("changed_only",
+                         "says that only changed rows follow; this client "
+                         "holds no rows, so all of them must");
+  }
   OARLOCK_RETURN_IF_ERROR(check.AtMost(
       "group_versions", view->group_versions.size(), kMaxGroupsPerMessage));
   OARLOCK_RETURN_IF_ERROR(

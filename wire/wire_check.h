@@ -14,12 +14,13 @@ namespace oarlock::wire {
 
 // Fields as they were received, that a view shows in another form.
 struct RawFields {
-  std::vector<uint32_t> indices;  // partitions or blocks
+  std::vector<uint32_t> indices;  // partitions, blocks or changed rows
   std::vector<uint32_t> group_sizes;
   int format = v1::FLOAT32;
   int response_format = v1::FLOAT32;
   SlicedBytes values;
   SlicedBytes values16;
+  bool changed_only = false;
 };
 
 // Each checks `raw` and what `view` has already, and fills in the rest of

@@ -44,6 +44,9 @@ struct PullSparseRequestView {
   bool with_statistics = false;
   size_t num_keys = 0;
   SlicedBytes keys;  // fixed64 [num_keys]
+  // Reserved, see proto/v1/parameter.proto. None, or as many as groups.
+  std::vector<uint64_t> held_versions;
+  uint64_t held_generation = 0;
 };
 
 struct PullSparseResponseView {

@@ -29,7 +29,9 @@ bool ReadInPlace(WireReader& in, PullSparseRequestView* view, RawFields* raw) {
       in.PackedUint32(3, kMaxGroupsPerMessage, &raw->indices) &&
       in.PackedUint32(4, kMaxGroupsPerMessage, &raw->group_sizes) &&
       in.Enum(5, &raw->format) && in.Bool(6, &view->with_statistics) &&
-      in.FixedArray(7, sizeof(Key), &view->keys) && in.AtEnd();
+      in.FixedArray(7, sizeof(Key), &view->keys) &&
+      in.PackedUint64(8, kMaxGroupsPerMessage, &view->held_versions) &&
+      in.Uint64(9, &view->held_generation) && in.AtEnd();
   view->table = TableId(table);
   return usual;
 }
@@ -41,7 +43,9 @@ bool ReadInPlace(WireReader& in, PullSparseResponseView* view, RawFields* raw) {
          in.FixedArray(5, sizeof(float), &raw->values) &&
          in.Bytes(6, &raw->values16) &&
          in.FixedArray(7, sizeof(float), &view->shows) &&
-         in.FixedArray(8, sizeof(float), &view->clicks) && in.AtEnd();
+         in.FixedArray(8, sizeof(float), &view->clicks) &&
+         in.Bool(9, &raw->changed_only) &&
+         in.PackedUint32(10, kMaxKeysPerMessage, &raw->indices) && in.AtEnd();
 }
 
 bool ReadInPlace(WireReader& in, PushSparseRequestView* view, RawFields* raw) {
@@ -123,6 +127,8 @@ void CopyParsed(const v1::PullSparseRequest& message,
   raw->format = message.format();
   view->with_statistics = message.with_statistics();
   view->keys = CopyArray(message.keys());
+  view->held_versions = ToVector(message.held_versions());
+  view->held_generation = message.held_generation();
 }
 
 void CopyParsed(const v1::PullSparseResponse& message,
@@ -135,6 +141,8 @@ void CopyParsed(const v1::PullSparseResponse& message,
   raw->values16 = CopyBytes(message.values16());
   view->shows = CopyArray(message.shows());
   view->clicks = CopyArray(message.clicks());
+  raw->changed_only = message.changed_only();
+  raw->indices = ToVector(message.changed());
 }
 
 void CopyParsed(const v1::PushSparseRequest& message,

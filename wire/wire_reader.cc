@@ -100,6 +100,14 @@ bool WireReader::Uint32(int field, uint32_t* value) {
   return true;
 }
 
+bool WireReader::Uint64(int field, uint64_t* value) {
+  uint64_t varint;
+  bool present;
+  if (!Varint(field, &varint, &present)) return false;
+  if (present) *value = varint;
+  return true;
+}
+
 bool WireReader::Bool(int field, bool* value) {
   uint64_t varint;
   bool present;

@@ -32,6 +32,7 @@ class WireReader {
   bool Message(int field, size_t max_bytes,
                google::protobuf::MessageLite* value);
   bool Uint32(int field, uint32_t* value);
+  bool Uint64(int field, uint64_t* value);
   bool Bool(int field, bool* value);
   bool Enum(int field, int* value);
   // Unusual as well when there are more than `max_size` elements.

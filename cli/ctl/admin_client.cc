@@ -15,12 +15,14 @@ absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Open(
                            cluster::ReadToken(options.security));
   client->endpoint_ = endpoint;
   client->timeout_ = options.timeout;
-  client->stub_ = v1::AdminService::NewStub(grpc::CreateCustomChannel(
-      endpoint, credentials, cluster::MakeChannelArguments()));
+  const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
+      endpoint, credentials, cluster::MakeChannelArguments());
+  client->admin_ = v1::ServerAdminService::NewStub(channel);
+  client->coordinator_ = v1::CoordinatorService::NewStub(channel);
   grpc::ClientContext context;
   client->Prepare(&context);
   OARLOCK_RETURN_IF_ERROR(Annotate(
-      cluster::Connect(client->stub_.get(), options.job_id, "ctl", &context)
+      cluster::Connect(client->admin_.get(), options.job_id, "ctl", &context)
           .status(),
       client->name()));
   return client;
@@ -31,8 +33,9 @@ absl::StatusOr<std::unique_ptr<JobServers>> JobServers::Open(
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<AdminClient> asked,
                            AdminClient::Open(endpoint, options));
   v1::ServerStatusResponse status;
-  OARLOCK_RETURN_IF_ERROR(asked->Call(&v1::AdminService::Stub::GetServerStatus,
-                                      v1::ServerStatusRequest(), &status));
+  OARLOCK_RETURN_IF_ERROR(
+      asked->Call(&v1::ServerAdminService::Stub::GetServerStatus,
+                  v1::ServerStatusRequest(), &status));
   if (status.server_index() >=
       static_cast<uint32_t>(status.server_endpoints_size())) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,7 +18,8 @@
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/coordinator_service.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 
 namespace oarlock::cli {
 
@@ -38,15 +40,16 @@ class AdminClient {
   static absl::StatusOr<std::unique_ptr<AdminClient>> Open(
       const std::string& endpoint, const AdminClientOptions& options);
 
-  // Calls a method of the stub. Errors say which server.
-  template <typename Request, typename Response>
-  absl::Status Call(grpc::Status (v1::AdminService::Stub::*method)(
-                        grpc::ClientContext*, const Request&, Response*),
+  // Calls a method of ServerAdminService::Stub or CoordinatorService::Stub.
+  // Only server 0 answers the latter. Errors say which server.
+  template <typename Stub, typename Request, typename Response>
+  absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                 const Request&, Response*),
                     const Request& request, Response* response) {
     grpc::ClientContext context;
     Prepare(&context);
     return Annotate(
-        cluster::FromGrpc(((*stub_).*method)(&context, request, response)),
+        cluster::FromGrpc((stub<Stub>().*method)(&context, request, response)),
         name());
   }
 
@@ -58,10 +61,20 @@ class AdminClient {
       context->AddMetadata(cluster::kTokenMetadataKey, token_);
   }
 
+  template <typename Stub>
+  Stub& stub() const {
+    if constexpr (std::is_same_v<Stub, v1::CoordinatorService::Stub>) {
+      return *coordinator_;
+    } else {
+      return *admin_;
+    }
+  }
+
   std::string endpoint_;
   std::string token_;
   absl::Duration timeout_;
-  std::unique_ptr<v1::AdminService::Stub> stub_;
+  std::unique_ptr<v1::ServerAdminService::Stub> admin_;
+  std::unique_ptr<v1::CoordinatorService::Stub> coordinator_;
 };
 
 // Connections to all servers of a job, found through one of them.
@@ -80,11 +93,11 @@ class JobServers {
   AdminClient& asked() { return *clients_[asked_]; }
 
   // Calls a method of one server. REQUIRES: server < size().
-  template <typename Request, typename Response>
+  template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Ask(
       size_t server,
-      grpc::Status (v1::AdminService::Stub::*method)(grpc::ClientContext*,
-                                                     const Request&, Response*),
+      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                   Response*),
       const Request& request) {
     if (clients_[server] == nullptr) {
       auto client = AdminClient::Open(endpoints_[server], options_);

@@ -24,12 +24,14 @@
 #include "flags/command_line.h"
 #include "proto/config/ctl_config.pb.h"
 #include "proto/config/job_config.pb.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/coordinator_service.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 
 namespace oarlock::cli {
 namespace {
 
-using Stub = v1::AdminService::Stub;
+using ServerAdmin = v1::ServerAdminService::Stub;
+using CoordinatorStub = v1::CoordinatorService::Stub;
 
 flags::CommandSyntax Syntax() {
   return {
@@ -108,8 +110,8 @@ struct Responses {
 template <typename Request, typename Response>
 absl::StatusOr<Responses<Response>> AskAll(
     JobServers* servers,
-    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                 Response*),
+    grpc::Status (ServerAdmin::*method)(grpc::ClientContext*, const Request&,
+                                        Response*),
     const Request& request) {
   Responses<Response> all;
   absl::Status not_found;
@@ -132,12 +134,12 @@ absl::StatusOr<Responses<v1::ServerStatusResponse>> AskForServers(
     JobServers* servers) {
   v1::ServerStatusRequest request;
   request.set_with_partitions(true);
-  return AskAll(servers, &Stub::GetServerStatus, request);
+  return AskAll(servers, &ServerAdmin::GetServerStatus, request);
 }
 
 absl::Status ShowStatus(JobServers* servers, const v1::CtlConfig& config) {
   const absl::StatusOr<v1::JobStatusResponse> job =
-      servers->Ask(0, &Stub::GetJobStatus, v1::JobStatusRequest());
+      servers->Ask(0, &CoordinatorStub::GetJobStatus, v1::JobStatusRequest());
   OARLOCK_ASSIGN_OR_RETURN(const auto all, AskForServers(servers));
   const std::vector<TableView> tables = ViewTables(all.responses);
   if (!job.ok()) Warn(job.status());
@@ -180,7 +182,7 @@ absl::Status ShowHotKeys(JobServers* servers, const v1::CtlConfig& config) {
   request.set_table(config.table());
   request.set_max_keys(static_cast<uint32_t>(config.top()));
   OARLOCK_ASSIGN_OR_RETURN(const auto all,
-                           AskAll(servers, &Stub::GetHotKeys, request));
+                           AskAll(servers, &ServerAdmin::GetHotKeys, request));
   const std::vector<HotKeysView> tables =
       ViewHotKeys(all.responses, request.max_keys());
   if (config.json()) {
@@ -212,7 +214,7 @@ absl::Status Evict(JobServers* servers, const v1::CtlConfig& config) {
   std::vector<v1::EvictResponse> responses;
   for (size_t i = 0; i < servers->size(); ++i) {
     OARLOCK_ASSIGN_OR_RETURN(v1::EvictResponse response,
-                             servers->Ask(i, &Stub::Evict, request));
+                             servers->Ask(i, &ServerAdmin::Evict, request));
     responses.push_back(std::move(response));
   }
   if (config.json()) {
@@ -226,7 +228,7 @@ absl::Status Evict(JobServers* servers, const v1::CtlConfig& config) {
 absl::Status Checkpoint(JobServers* servers, const v1::CtlConfig& config) {
   v1::CheckpointResponse response;
   OARLOCK_RETURN_IF_ERROR(servers->asked().Call(
-      &Stub::Checkpoint, v1::CheckpointRequest(), &response));
+      &CoordinatorStub::Checkpoint, v1::CheckpointRequest(), &response));
   if (config.json()) {
     PrintJson({{"cut", response.cut()},
                {"directory", response.directory()},
@@ -247,8 +249,8 @@ absl::Status Stop(JobServers* servers, const v1::CtlConfig& config) {
   request.set_reason(config.has_reason() ? config.reason()
                                          : "oarlock ctl stop");
   v1::StopTrainingResponse response;
-  OARLOCK_RETURN_IF_ERROR(
-      servers->asked().Call(&Stub::StopTraining, request, &response));
+  OARLOCK_RETURN_IF_ERROR(servers->asked().Call(&CoordinatorStub::StopTraining,
+                                                request, &response));
   if (config.json()) {
     PrintJson(nlohmann::ordered_json::object());
   } else {
@@ -262,7 +264,7 @@ absl::Status Drain(JobServers* servers, const v1::CtlConfig& config) {
   request.set_reason(config.reason());
   v1::DrainResponse response;
   OARLOCK_RETURN_IF_ERROR(
-      servers->asked().Call(&Stub::Drain, request, &response));
+      servers->asked().Call(&CoordinatorStub::Drain, request, &response));
   if (config.json()) {
     PrintJson(nlohmann::ordered_json::object());
   } else {

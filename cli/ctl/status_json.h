@@ -1,6 +1,7 @@
 // What a job's servers tell, as JSON for programs. Field names are those of
-// proto/v1/admin.proto; counts and sizes are numbers, 64-bit keys text, since
-// many readers of JSON keep numbers in 53 bits. What is not known is null.
+// proto/v1/coordinator_service.proto; counts and sizes are numbers, 64-bit keys
+// text, since many readers of JSON keep numbers in 53 bits. What is not known
+// is null.
 
 #ifndef OARLOCK_CLI_CTL_STATUS_JSON_H_
 #define OARLOCK_CLI_CTL_STATUS_JSON_H_

@@ -86,14 +86,13 @@ JobWatch::Source StatusSource(const client::ConnectionOptions& options) {
     v1::JobStatusResponse response;
     OARLOCK_RETURN_IF_ERROR(
         (*connections)
-            ->CallWithRetries(ServerIndex(0), options.rpc_timeout,
-                              [&](grpc::ClientContext* context) {
-                                return (*connections)
-                                    ->servers()[0]
-                                    .admin->GetJobStatus(context,
-                                                         v1::JobStatusRequest(),
-                                                         &response);
-                              }));
+            ->CallWithRetries(
+                ServerIndex(0), options.rpc_timeout,
+                [&](grpc::ClientContext* context) {
+                  return (*connections)
+                      ->coordinator()
+                      .GetJobStatus(context, v1::JobStatusRequest(), &response);
+                }));
     return response;
   };
 }

@@ -49,8 +49,8 @@ class TrainingState {
 
   bool Begin(uint32_t epoch);
 
-  // See RecordFile in proto/v1/admin.proto, but for whether all of it is
-  // trained, which the caller knows.
+  // See RecordFile in proto/v1/coordinator_service.proto, but for whether all
+  // of it is trained, which the caller knows.
   absl::Status CheckFile(const v1::TrainingFile& file) const;
   // REQUIRES: CheckFile(file) is OK.
   void RecordFile(const v1::TrainingFile& file);

@@ -92,6 +92,18 @@ v1::JobDescription DescribeJob(const v1::JobConfig& config) {
   return description;
 }
 
+v1::JobDescription SharedSettings(const v1::JobConfig& config) {
+  v1::JobDescription settings;
+  for (const FieldDescriptor* field :
+       flags::FlagFields(v1::JobConfig::descriptor())) {
+    if (!field->options().GetExtension(v1::flag).shared()) continue;
+    v1::JobDescription::Flag* const flag = settings.add_flags();
+    flag->set_name(field->name());
+    flag->set_value(flags::FlagValue(config, field));
+  }
+  return settings;
+}
+
 absl::Status TakeDescription(const v1::JobDescription& description,
                              v1::JobConfig* config) {
   const std::vector<const FieldDescriptor*> fields = DescribingFields();

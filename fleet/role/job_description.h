@@ -25,6 +25,10 @@ std::vector<std::string> DescribingFlags();
 // defaults have it.
 v1::JobDescription DescribeJob(const v1::JobConfig& config);
 
+// The flags that all workers of a job must share, those with their default
+// value included.
+v1::JobDescription SharedSettings(const v1::JobConfig& config);
+
 // Sets in `config` what it does not set itself. FailedPrecondition when the
 // description has a flag that this program does not know, or a value that is
 // not legal here: another release wrote it.

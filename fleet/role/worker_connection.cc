@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "fleet/role/job_description.h"
 #include "wire/value_format.h"
 
 namespace oarlock {
@@ -46,8 +47,9 @@ absl::StatusOr<WorkerConnection> ConnectWorker(
                            client::ServerConnections::Connect(options));
   const WorkerIndex worker(role.worker_index);
   OARLOCK_ASSIGN_OR_RETURN(
-      connection.job, client::GrpcJobClient::Register(connection.servers.get(),
-                                                      worker, description));
+      connection.job,
+      client::GrpcJobClient::Register(connection.servers.get(), worker,
+                                      description, SharedSettings(config)));
   connection.parameters = std::make_unique<client::GrpcParameterClient>(
       connection.servers.get(), worker, connection.job->generation(), formats);
   return connection;

@@ -154,20 +154,19 @@ absl::StatusOr<TrainedModel> ReachTrainedModel(
   OARLOCK_ASSIGN_OR_RETURN(trained.connections,
                            client::ServerConnections::Connect(options));
   const client::ServerConnections& servers = *trained.connections;
-  v1::AdminService::Stub& coordinator = *servers.servers()[0].admin;
   v1::JobStatusRequest ask_job;
   ask_job.set_with_description(true);
   v1::JobStatusResponse job;
   OARLOCK_RETURN_IF_ERROR(servers.CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
-        return coordinator.GetJobStatus(context, ask_job, &job);
+        return servers.coordinator().GetJobStatus(context, ask_job, &job);
       }));
   trained.description = job.description();
   v1::ServerStatusResponse server;
   OARLOCK_RETURN_IF_ERROR(servers.CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
-        return coordinator.GetServerStatus(context, v1::ServerStatusRequest(),
-                                           &server);
+        return servers.servers()[0].admin->GetServerStatus(
+            context, v1::ServerStatusRequest(), &server);
       }));
   auto parameters = std::make_unique<client::GrpcParameterClient>(
       trained.connections.get(), WorkerIndex(0), Generation(0), formats);

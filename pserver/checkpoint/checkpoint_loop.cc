@@ -233,6 +233,7 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(bool best,
 void CheckpointLoop::Close(uint64_t cut, bool published) {
   v1::CloseCutRequest close;
   close.set_cut(cut);
+  close.set_term(coordinator::Coordinator::kTerm);
   close.set_published(published);
   std::vector<v1::CloseCutResponse> closed;
   // A server that does not hear it hears of a later cut, or with a heartbeat
@@ -278,6 +279,7 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
                                            bool* try_again) {
   v1::OpenCutRequest open;
   open.set_cut(cut);
+  open.set_term(coordinator::Coordinator::kTerm);
   std::vector<v1::OpenCutResponse> opened;
   OARLOCK_RETURN_IF_ERROR(CallAll(&v1::CheckpointService::Stub::OpenCut, open,
                                   options_.call_timeout, &opened));
@@ -294,6 +296,7 @@ absl::Status CheckpointLoop::OpenAndFreeze(uint64_t cut, uint64_t* round,
   }
   v1::FreezeCutRequest freeze;
   freeze.set_cut(cut);
+  freeze.set_term(coordinator::Coordinator::kTerm);
   freeze.set_round(*round);
   std::vector<v1::FreezeCutResponse> frozen;
   OARLOCK_RETURN_IF_ERROR(CallAll(&v1::CheckpointService::Stub::FreezeCut,
@@ -322,6 +325,7 @@ absl::StatusOr<v1::CheckpointManifest> CheckpointLoop::Save(
   coordinator_->DescribeCut(&manifest);
   v1::SaveCutRequest save;
   save.set_cut(cut);
+  save.set_term(coordinator::Coordinator::kTerm);
   save.set_directory(folder);
   std::vector<v1::SaveCutResponse> saved;
   OARLOCK_RETURN_IF_ERROR(CallAll(&v1::CheckpointService::Stub::SaveCut, save,

@@ -2,82 +2,58 @@
 
 #include <utility>
 
-#include "cluster/security.h"
+#include "absl/status/status.h"
 #include "proto/v1/checkpoint.grpc.pb.h"
-#include "pserver/rpc/unary_call.h"
+#include "pserver/rpc/service_methods.h"
 
 namespace oarlock::pserver {
 
 class CheckpointService::Impl {
  public:
-  Impl(ServerCut* cuts, const std::string& token)
-      : cuts_(cuts),
-        token_(token),
-        open_(Method(&AsyncService::RequestOpenCut, &ServerCut::Open)),
-        freeze_(Method(&AsyncService::RequestFreezeCut, &ServerCut::Freeze)),
-        save_(Method(&AsyncService::RequestSaveCut, &ServerCut::Save)),
-        close_(Method(&AsyncService::RequestCloseCut, &ServerCut::Close)) {}
+  Impl(ServerCut* cuts, const CoordinatorTerm* term, const std::string& token)
+      : cuts_(cuts), term_(term), methods_(token) {
+    using S = v1::CheckpointService::AsyncService;
+    AddOrder(&S::RequestOpenCut, &ServerCut::Open);
+    AddOrder(&S::RequestFreezeCut, &ServerCut::Freeze);
+    AddOrder(&S::RequestSaveCut, &ServerCut::Save);
+    AddOrder(&S::RequestCloseCut, &ServerCut::Close);
+    methods_.AddAnswer(&S::RequestRollBack, [](const v1::RollBackRequest&) {
+      return absl::UnimplementedError(
+          "this server does not roll back in place; start it again with "
+          "--resume");
+    });
+  }
 
-  grpc::Service* service() { return &service_; }
-
-  void Accept(grpc::ServerCompletionQueue* queue,
-              const std::shared_ptr<QueueGate>& gate) const {
-    AcceptOne(open_, queue, gate);
-    AcceptOne(freeze_, queue, gate);
-    AcceptOne(save_, queue, gate);
-    AcceptOne(close_, queue, gate);
+  grpc::Service* service() { return methods_.service(); }
+  CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const {
+    return methods_.Acceptor(std::move(gate));
   }
 
  private:
-  using AsyncService = v1::CheckpointService::AsyncService;
-
-  template <typename S, typename Request, typename Response>
-  UnaryMethod<Request, Response> Method(
-      void (S::*ask)(grpc::ServerContext*, Request*,
-                     grpc::ServerAsyncResponseWriter<Response>*,
-                     grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
-                     void*),
-      void (ServerCut::*step)(const Request&, ServerCut::Done<Response>)) {
-    UnaryMethod<Request, Response> method;
-    method.ask = [this, ask](grpc::ServerContext* context, Request* request,
-                             grpc::ServerAsyncResponseWriter<Response>* writer,
-                             grpc::ServerCompletionQueue* queue, void* tag) {
-      (service_.*ask)(context, request, writer, queue, queue, tag);
-    };
-    method.handle = [this, step](PendingCall<Request, Response> call) {
-      const absl::Status status = cluster::CheckToken(call.context(), token_);
-      if (!status.ok()) return call.Fail(status);
-      const Request request = call.request();
-      (cuts_->*step)(request,
-                     [call = std::move(call)](
-                         const absl::StatusOr<Response>& result) mutable {
-                       if (result.ok()) {
-                         call.Answer(*result);
-                       } else {
-                         call.Fail(result.status());
-                       }
-                     });
-    };
-    return method;
-  }
-  template <typename Request, typename Response>
-  static void AcceptOne(const UnaryMethod<Request, Response>& method,
-                        grpc::ServerCompletionQueue* queue,
-                        const std::shared_ptr<QueueGate>& gate) {
-    UnaryCall<Request, Response>::Accept(&method, queue, gate);
+  // A step of a cut, which a coordinator that was replaced may not order.
+  template <typename Base, typename Request, typename Response, typename Queue>
+  void AddOrder(void (Base::*ask)(grpc::ServerContext*, Request*,
+                                  grpc::ServerAsyncResponseWriter<Response>*,
+                                  grpc::CompletionQueue*, Queue*, void*),
+                void (ServerCut::*step)(const Request&,
+                                        ServerCut::Done<Response>)) {
+    methods_.AddAsync(ask, [this, step](const Request& request, auto done) {
+      if (absl::Status status = term_->Check(request.term()); !status.ok()) {
+        return done(status);
+      }
+      (cuts_->*step)(request, std::move(done));
+    });
   }
 
   ServerCut* const cuts_;
-  const std::string token_;
-  AsyncService service_;
-  const UnaryMethod<v1::OpenCutRequest, v1::OpenCutResponse> open_;
-  const UnaryMethod<v1::FreezeCutRequest, v1::FreezeCutResponse> freeze_;
-  const UnaryMethod<v1::SaveCutRequest, v1::SaveCutResponse> save_;
-  const UnaryMethod<v1::CloseCutRequest, v1::CloseCutResponse> close_;
+  const CoordinatorTerm* const term_;
+  ServiceMethods<v1::CheckpointService::AsyncService> methods_;
 };
 
-CheckpointService::CheckpointService(ServerCut* cuts, const std::string& token)
-    : impl_(std::make_unique<Impl>(cuts, token)) {}
+CheckpointService::CheckpointService(ServerCut* cuts,
+                                     const CoordinatorTerm* term,
+                                     const std::string& token)
+    : impl_(std::make_unique<Impl>(cuts, term, token)) {}
 
 CheckpointService::~CheckpointService() = default;
 
@@ -85,9 +61,7 @@ grpc::Service* CheckpointService::service() { return impl_->service(); }
 
 CallQueues::Acceptor CheckpointService::Acceptor(
     std::shared_ptr<QueueGate> gate) const {
-  return [this, gate = std::move(gate)](grpc::ServerCompletionQueue* queue) {
-    impl_->Accept(queue, gate);
-  };
+  return impl_->Acceptor(std::move(gate));
 }
 
 }  // namespace oarlock::pserver

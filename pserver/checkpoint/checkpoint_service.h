@@ -10,6 +10,7 @@
 #include <string>
 
 #include "pserver/checkpoint/server_cut.h"
+#include "pserver/fencing/coordinator_term.h"
 #include "pserver/rpc/call_queues.h"
 
 namespace oarlock::pserver {
@@ -18,8 +19,10 @@ namespace oarlock::pserver {
 // that no call is held open.
 class CheckpointService {
  public:
-  // `cuts` outlives this. Empty `token`: none is demanded.
-  CheckpointService(ServerCut* cuts, const std::string& token);
+  // Orders of a term below `term` are FailedPrecondition. Both outlive this.
+  // Empty `token`: none is demanded.
+  CheckpointService(ServerCut* cuts, const CoordinatorTerm* term,
+                    const std::string& token);
   ~CheckpointService();
 
   CheckpointService(const CheckpointService&) = delete;

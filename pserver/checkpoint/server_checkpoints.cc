@@ -136,7 +136,8 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     const ServerOptions& options, const coordinator::ReplayDecision& decision,
     const std::string& token, const cluster::PartitionMap* map,
     TableRegistry* registry, PushLedger* ledger,
-    coordinator::Coordinator* coordinator, CutGate* gate) {
+    coordinator::Coordinator* coordinator, CutGate* gate,
+    const CoordinatorTerm* term) {
   auto checkpoints = absl::WrapUnique(
       new ServerCheckpoints(options, token, map, registry, coordinator));
   OARLOCK_ASSIGN_OR_RETURN(
@@ -171,8 +172,8 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
         "again with --resume, it then goes on from its checkpoint"));
   }
   OARLOCK_RETURN_IF_ERROR(begun);
-  checkpoints->service_ =
-      std::make_unique<CheckpointService>(checkpoints->cuts_.get(), token);
+  checkpoints->service_ = std::make_unique<CheckpointService>(
+      checkpoints->cuts_.get(), term, token);
   return checkpoints;
 }
 

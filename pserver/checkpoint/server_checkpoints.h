@@ -22,6 +22,7 @@
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/checkpoint/server_log.h"
+#include "pserver/fencing/coordinator_term.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/options/server_options.h"
 #include "pserver/rpc/call_queues.h"
@@ -45,7 +46,8 @@ class ServerCheckpoints {
       const ServerOptions& options, const coordinator::ReplayDecision& decision,
       const std::string& token, const cluster::PartitionMap* map,
       TableRegistry* registry, PushLedger* ledger,
-      coordinator::Coordinator* coordinator, CutGate* gate);
+      coordinator::Coordinator* coordinator, CutGate* gate,
+      const CoordinatorTerm* term);
 
   // What to register with the builder.
   grpc::Service* service() { return service_->service(); }

@@ -3,6 +3,7 @@
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,11 @@ void Prepare(grpc::ClientContext* context, const std::string& token,
   if (!token.empty()) context->AddMetadata(cluster::kTokenMetadataKey, token);
 }
 
+uint64_t RandomId() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
 bool IsTransient(const absl::Status& status) {
   const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
   return advice == cluster::RetryAdvice::kSameCall ||
@@ -31,21 +37,29 @@ bool IsTransient(const absl::Status& status) {
 
 }  // namespace
 
-ControlLoop::ControlLoop(const ControlLoopOptions& options,
-                         const cluster::PartitionMap& map,
-                         coordinator::Coordinator* coordinator,
-                         std::shared_ptr<grpc::Channel> channel,
-                         RoundMembership* round_membership,
-                         LogicalClock* logical_clock, LedgerReporter* ledgers,
-                         const Clock& clock)
+ControlLoop::ControlLoop(
+    const ControlLoopOptions& options, const cluster::PartitionMap& map,
+    coordinator::Coordinator* coordinator,
+    std::shared_ptr<grpc::Channel> channel, CoordinatorTerm* term,
+    RoundMembership* round_membership, LogicalClock* logical_clock,
+    LedgerReporter* ledgers, CutObserver cut_observer,
+    std::function<bool()> checkpoint_is_due, const Clock& clock)
     : options_(options),
       map_(map),
       coordinator_(coordinator),
-      stub_(channel == nullptr ? nullptr
-                               : v1::AdminService::NewStub(std::move(channel))),
+      admin_stub_(channel == nullptr
+                      ? nullptr
+                      : v1::ServerAdminService::NewStub(channel)),
+      coordinator_stub_(channel == nullptr
+                            ? nullptr
+                            : v1::CoordinatorService::NewStub(channel)),
+      term_(term),
+      registration_id_(RandomId()),
       round_membership_(round_membership),
       logical_clock_(logical_clock),
       ledgers_(ledgers),
+      cut_observer_(std::move(cut_observer)),
+      checkpoint_is_due_(std::move(checkpoint_is_due)),
       clock_(clock),
       last_heard_(clock.Now()) {}
 
@@ -67,7 +81,7 @@ void ControlLoop::Run() {
       continue;
     }
     // The coordinator learns why its job cannot go on.
-    if (stub_ != nullptr && connected_) SendLastHeartbeat();
+    if (coordinator_stub_ != nullptr && connected_) SendLastHeartbeat();
     End(absl::OkStatus());
     return;
   }
@@ -85,7 +99,10 @@ bool ControlLoop::CoordinatorTurn() {
     End(Annotate(response.status(), "server 0"));
     return true;
   }
-  Apply(*response);
+  if (absl::Status status = Apply(*response); !status.ok()) {
+    End(std::move(status));
+    return true;
+  }
   if (!response->job_finished()) return false;
   const absl::Time now = clock_.Now();
   over_since_ = std::min(over_since_, now);
@@ -115,7 +132,10 @@ bool ControlLoop::FollowerTurn() {
   if (std::exchange(outage_logged_, false)) {
     spdlog::info("the coordinator is back");
   }
-  Apply(*response);
+  if (absl::Status status = Apply(*response); !status.ok()) {
+    End(std::move(status));
+    return true;
+  }
   if (!response->job_finished()) return false;
   SendLastHeartbeat();
   End(response->failed() ? absl::AbortedError(absl::StrCat(
@@ -137,7 +157,7 @@ absl::Status ControlLoop::Connect() {
   Prepare(&context, options_.token, options_.heartbeat_call_timeout);
   OARLOCK_ASSIGN_OR_RETURN(
       const v1::ConnectResponse response,
-      cluster::Connect(stub_.get(), options_.job_id,
+      cluster::Connect(admin_stub_.get(), options_.job_id,
                        absl::StrCat("server ", options_.server.value()),
                        &context));
   if (response.server_index() != 0) {
@@ -165,6 +185,8 @@ v1::ServerHeartbeatRequest ControlLoop::MakeHeartbeat(bool leaving) {
   request.set_workers_version(workers_version_);
   request.set_checkpoint_due(checkpoint_is_due_());
   request.set_leaving(leaving);
+  request.set_registration_id(registration_id_);
+  request.set_term(term_->highest());
   ledgers_->Fill(&request);
   return request;
 }
@@ -175,8 +197,8 @@ absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
   Prepare(&context, options_.token, timeout);
   const v1::ServerHeartbeatRequest request = MakeHeartbeat(leaving);
   v1::ServerHeartbeatResponse response;
-  OARLOCK_RETURN_IF_ERROR(
-      cluster::FromGrpc(stub_->ServerHeartbeat(&context, request, &response)));
+  OARLOCK_RETURN_IF_ERROR(cluster::FromGrpc(
+      coordinator_stub_->ServerHeartbeat(&context, request, &response)));
   return response;
 }
 
@@ -206,13 +228,23 @@ bool ControlLoop::RecordFailure(const absl::Status& status) {
   return false;
 }
 
-void ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
+absl::Status ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
+  // An older coordinator may grant none.
+  const uint64_t granted = response.granted_generation();
+  if (granted != 0 && granted != options_.server_generation.value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the coordinator grants generation ", granted,
+                     ", and this process has ",
+                     options_.server_generation.value(), "; start it again"));
+  }
+  term_->Observe(response.term());
   logical_clock_->AdvanceTo(response.logical_time());
   cut_observer_(response.finished_cut(), response.cuts_wait());
   ledgers_->Apply(response);
-  if (response.workers_version() == workers_version_) return;
+  if (response.workers_version() == workers_version_) return absl::OkStatus();
   round_membership_->Apply(response.workers());
   workers_version_ = response.workers_version();
+  return absl::OkStatus();
 }
 
 void ControlLoop::End(absl::Status outcome) {

@@ -24,8 +24,10 @@
 #include "base/types.h"
 #include "cluster/partition_map.h"
 #include "coordinator/coordinator.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/coordinator_service.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 #include "pserver/aggregator/logical_clock.h"
+#include "pserver/fencing/coordinator_term.h"
 #include "pserver/fencing/ledger_reporter.h"
 #include "pserver/fencing/round_membership.h"
 
@@ -63,27 +65,21 @@ class ControlLoop {
   // not know that they know that the job is over.
   static constexpr absl::Duration kLinger = absl::Seconds(5);
 
-  // On server 0 `coordinator` is set, elsewhere `channel` leads to it. `clock`
-  // is monotonic. What is given must outlive this.
-  ControlLoop(const ControlLoopOptions& options,
-              const cluster::PartitionMap& map,
-              coordinator::Coordinator* coordinator,
-              std::shared_ptr<grpc::Channel> channel,
-              RoundMembership* round_membership, LogicalClock* logical_clock,
-              LedgerReporter* ledgers, const Clock& clock);
-  ~ControlLoop();
-
   // The newest cut that is over, and whether none can be opened now.
   using CutObserver = std::function<void(uint64_t finished, bool cuts_wait)>;
 
-  // Both before Start. Told with each heartbeat.
-  void SetCutObserver(CutObserver observer) {
-    cut_observer_ = std::move(observer);
-  }
-  // Whether a checkpoint is due; asked before each heartbeat.
-  void SetCheckpointDue(std::function<bool()> is_due) {
-    checkpoint_is_due_ = std::move(is_due);
-  }
+  // On server 0 `coordinator` is set, elsewhere `channel` leads to it. The
+  // loop's thread calls `cut_observer` after each heartbeat and
+  // `checkpoint_is_due` before it. `clock` is monotonic. What is given must
+  // outlive this.
+  ControlLoop(const ControlLoopOptions& options,
+              const cluster::PartitionMap& map,
+              coordinator::Coordinator* coordinator,
+              std::shared_ptr<grpc::Channel> channel, CoordinatorTerm* term,
+              RoundMembership* round_membership, LogicalClock* logical_clock,
+              LedgerReporter* ledgers, CutObserver cut_observer,
+              std::function<bool()> checkpoint_is_due, const Clock& clock);
+  ~ControlLoop();
 
   void Start();
   // Returns when the loop has ended. OK: the job succeeded or was drained, or
@@ -110,7 +106,8 @@ class ControlLoop {
       bool leaving, absl::Duration timeout);
   // A call failed: true when the loop is to end.
   bool RecordFailure(const absl::Status& status);
-  void Apply(const v1::ServerHeartbeatResponse& response);
+  // FailedPrecondition: this server has another generation than it may have.
+  absl::Status Apply(const v1::ServerHeartbeatResponse& response);
   void End(absl::Status outcome);
   // Waits for the interval; true when Stop was called.
   bool Pause(absl::Duration interval);
@@ -118,13 +115,18 @@ class ControlLoop {
   const ControlLoopOptions options_;
   const cluster::PartitionMap map_;
   coordinator::Coordinator* const coordinator_;
-  const std::unique_ptr<v1::AdminService::Stub> stub_;
+  // Both null on server 0.
+  const std::unique_ptr<v1::ServerAdminService::Stub> admin_stub_;
+  const std::unique_ptr<v1::CoordinatorService::Stub> coordinator_stub_;
+  CoordinatorTerm* const term_;
+  // Names this process in heartbeats.
+  const uint64_t registration_id_;
   RoundMembership* const round_membership_;
   LogicalClock* const logical_clock_;
   LedgerReporter* const ledgers_;
+  const CutObserver cut_observer_;
+  const std::function<bool()> checkpoint_is_due_;
   const Clock& clock_;
-  CutObserver cut_observer_ = [](uint64_t, bool) {};
-  std::function<bool()> checkpoint_is_due_ = [] { return false; };
 
   // Of the loop's thread alone.
   bool connected_ = false;

@@ -25,6 +25,7 @@ void LedgerRecords::Add(const PushMessageHeader& message, Outcome outcome) {
     record.sequence = sequence;
     record.cut = message.cut;
     record.message_count = message.message_count;
+    record.routing_generation = message.routing_generation;
     Copy(message.examples, &record.examples);
     Copy(message.dense_examples, &record.dense_examples);
   }
@@ -58,6 +59,7 @@ void LedgerRecords::Describe(v1::WorkerLedger* ledger) const {
     Copy(record.examples, push->mutable_examples());
     Copy(record.dense_examples, push->mutable_dense_examples());
     push->set_message_count(record.message_count);
+    push->set_routing_generation(record.routing_generation);
     push->mutable_messages()->Add(record.messages.begin(),
                                   record.messages.end());
   }

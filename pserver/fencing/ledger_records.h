@@ -27,6 +27,7 @@ struct PushMessageHeader {
   uint64_t cut = 0;
   uint32_t message_index = 0;
   uint32_t message_count = 0;
+  uint64_t routing_generation = 0;
   Intervals examples;
   Intervals dense_examples;
 };
@@ -67,6 +68,7 @@ class LedgerRecords {
     uint64_t sequence = 0;
     uint64_t cut = 0;
     uint32_t message_count = 0;
+    uint64_t routing_generation = 0;
     std::vector<Interval> examples;
     std::vector<Interval> dense_examples;
     // Indices of the messages that are applied, ascending.

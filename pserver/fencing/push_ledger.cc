@@ -106,6 +106,7 @@ absl::Status PushLedger::Begin(v1::RequestHeader* header, Message* message) {
   kept.cut = header->cut();
   kept.message_index = header->message_index();
   kept.message_count = header->message_count();
+  kept.routing_generation = header->routing_generation();
   kept.examples.Swap(header->mutable_examples());
   kept.dense_examples.Swap(header->mutable_dense_examples());
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/push_window.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
 #include "pserver/service/response_values.h"
@@ -54,7 +55,7 @@ absl::Status CheckResponseSize(const TableEntry& entry, size_t num_values) {
   constexpr size_t kMaxValues =
       (wire::kMaxMessageBytes - kMaxFramingBytes) / sizeof(float);
   if (num_values <= kMaxValues) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
+  return absl::OutOfRangeError(absl::StrFormat(
       "a pull of table '%s' asks for %d floats; legal is up to %d in one "
       "response; split it",
       entry.config.name(), num_values, kMaxValues));
@@ -118,6 +119,42 @@ absl::Status LeaveRoundsOut(const v1::RequestHeader& header,
   }
   message->Drop();
   return absl::OkStatus();
+}
+
+// The client's rule (base/push_window.h). A push that completes another
+// worker's says nothing of the other pushes of that worker.
+absl::Status CheckOldestUnanswered(const v1::RequestHeader& header) {
+  const uint64_t oldest = header.oldest_unanswered();
+  if (header.completing_generation() != 0) {
+    if (oldest == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push that completes another worker's has oldest_unanswered %d; "
+        "legal is 0",
+        oldest));
+  }
+  const uint64_t sequence = header.sequence();
+  constexpr uint64_t kMaxAhead = PushWindows::kWindowSequences - 1;
+  const uint64_t least = sequence > kMaxAhead ? sequence - kMaxAhead : 1;
+  if (oldest >= least && oldest <= sequence) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "push %d has oldest_unanswered %d; legal is %d to %d: wait for the "
+      "responses to older pushes",
+      sequence, oldest, least, sequence));
+}
+
+// Messages of two splits of one push must never add up to a whole one.
+absl::Status CheckRoutingGeneration(const v1::RequestHeader& header,
+                                    uint64_t newest) {
+  if (header.routing_generation() == 0) {
+    return absl::InvalidArgumentError(
+        "a push has routing generation 0; legal is that of the partition map "
+        "by which it was split, at least 1");
+  }
+  if (header.routing_generation() <= newest) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrFormat(
+      "push %d was split by routing generation %d, and this server has %d; "
+      "call again",
+      header.sequence(), header.routing_generation(), newest));
 }
 
 absl::Status CheckMinVersion(const v1::RequestHeader& header,
@@ -389,6 +426,8 @@ absl::Status ParameterHandler::CheckPushHeader(
         "a push has sequence 0; legal is 1, 2, 3 ...; without a sequence it "
         "could be applied twice");
   }
+  OARLOCK_RETURN_IF_ERROR(CheckOldestUnanswered(*header));
+  OARLOCK_RETURN_IF_ERROR(CheckRoutingGeneration(*header, map_.generation()));
   return ledger_->Admit(header, message);
 }
 

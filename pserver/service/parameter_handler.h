@@ -38,8 +38,9 @@ struct ServerIdentity {
 // Thread-safe.
 //
 // Errors of every call: InvalidArgument for what the codec refuses, for arrays
-// that do not fit the table, for a response beyond kMaxMessageBytes;
-// FailedPrecondition for another protocol, job, server generation, or a
+// that do not fit the table, and for a push without a legal oldest_unanswered or
+// routing generation; OutOfRange for a response beyond kMaxMessageBytes;
+// Unavailable for a push that a newer partition map has split; FailedPrecondition for another protocol, job, server generation, or a
 // partition that lies elsewhere ("moved"); NotFound for the table; for a push
 // also what PushLedger::Admit says, and InvalidArgument where it completes one
 // to a sync table.
@@ -50,15 +51,18 @@ class ParameterHandler {
   using Done = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
   // What is given must outlive this, and `clock` the pushes that an aggregator
-  // holds; `gate` may be null: there are no cuts.
+  // holds. `gate` null: there are no cuts. Pushes are written to `log` before
+  // they are applied; null: to none.
   ParameterHandler(const ServerIdentity& identity, TableRegistry* registry,
                    PushLedger* ledger, cluster::PartitionMap map,
-                   const Clock& clock, CutGate* gate = nullptr)
+                   const Clock& clock, CutGate* gate = nullptr,
+                   ServerLog* log = nullptr)
       : identity_(identity),
         registry_(registry),
         ledger_(ledger),
         map_(std::move(map)),
         gate_(gate),
+        log_(log),
         metrics_(std::make_shared<CallMetrics>(clock)) {}
 
   // Unavailable while the table is older than header.min_version.
@@ -68,10 +72,6 @@ class ParameterHandler {
       const grpc::ByteBuffer& request) const;
   void PushSparse(const grpc::ByteBuffer& request, Done done) const;
   void PushDense(const grpc::ByteBuffer& request, Done done) const;
-
-  // Pushes are written down before they are applied; null: they are not. Before
-  // the first call. Outlives this.
-  void SetLog(ServerLog* log) { log_ = log; }
 
   // Of all calls above.
   const CallMetrics& metrics() const { return *metrics_; }
@@ -112,7 +112,7 @@ class ParameterHandler {
   PushLedger* const ledger_;
   const cluster::PartitionMap map_;
   CutGate* const gate_;
-  ServerLog* log_ = nullptr;
+  ServerLog* const log_;
   // Shared with the pushes that an aggregator holds, maybe for longer.
   const std::shared_ptr<CallMetrics> metrics_;
 };

@@ -88,12 +88,12 @@ class ParameterService::Impl {
  public:
   Impl(const ParameterServiceOptions& options, TableRegistry* registry,
        PushLedger* ledger, cluster::PartitionMap map, const Clock& clock,
-       CutGate* gate)
+       CutGate* gate, ServerLog* log)
       : options_(options),
         handler_({.server = options.server,
                   .job_hash = options.job_hash,
                   .server_generation = options.server_generation},
-                 registry, ledger, std::move(map), clock, gate),
+                 registry, ledger, std::move(map), clock, gate, log),
         pull_sparse_(Pull(&RawService::RequestPullSparse,
                           &ParameterHandler::PullSparse)),
         pull_dense_(
@@ -108,7 +108,6 @@ class ParameterService::Impl {
     OARLOCK_CHECK(options.Validate().ok());
   }
 
-  void SetLog(ServerLog* log) { handler_.SetLog(log); }
   grpc::Service* service() { return &service_; }
 
   void Accept(grpc::ServerCompletionQueue* queue,
@@ -240,13 +239,12 @@ class ParameterService::Impl {
 ParameterService::ParameterService(const ParameterServiceOptions& options,
                                    TableRegistry* registry, PushLedger* ledger,
                                    cluster::PartitionMap map,
-                                   const Clock& clock, CutGate* gate)
+                                   const Clock& clock, CutGate* gate,
+                                   ServerLog* log)
     : impl_(std::make_unique<Impl>(options, registry, ledger, std::move(map),
-                                   clock, gate)) {}
+                                   clock, gate, log)) {}
 
 ParameterService::~ParameterService() = default;
-
-void ParameterService::SetLog(ServerLog* log) { impl_->SetLog(log); }
 
 grpc::Service* ParameterService::service() { return impl_->service(); }
 

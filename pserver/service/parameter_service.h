@@ -47,18 +47,16 @@ struct ParameterServiceOptions {
 class ParameterService {
  public:
   // REQUIRES: the options are valid. What is given must outlive this, and
-  // `clock`, which is monotonic, all calls; without `gate` there are no cuts.
+  // `clock`, which is monotonic, all calls. `gate` and `log`: see
+  // ParameterHandler.
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, PushLedger* ledger,
                    cluster::PartitionMap map, const Clock& clock,
-                   CutGate* gate = nullptr);
+                   CutGate* gate = nullptr, ServerLog* log = nullptr);
   ~ParameterService();
 
   ParameterService(const ParameterService&) = delete;
   ParameterService& operator=(const ParameterService&) = delete;
-
-  // See ParameterHandler. Before the queues start.
-  void SetLog(ServerLog* log);
 
   // What to register with the builder.
   grpc::Service* service();

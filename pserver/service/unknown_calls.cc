@@ -2,13 +2,26 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "cluster/connect.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
 
 namespace oarlock::pserver {
 
-absl::Status UnknownMethod(std::string_view method) {
+absl::Status UnknownMethod(const UnknownCallsOptions& options,
+                           std::string_view method) {
+  // Only version 1 has it.
+  if (method.starts_with("/oarlock.v1.AdminService/")) {
+    return cluster::CheckClientVersion(1);
+  }
+  if (method.starts_with("/oarlock.v1.CoordinatorService/") &&
+      options.server != ServerIndex(0)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this is server ", options.server.value(),
+        ", and only the coordinator answers that; ask server 0 at ",
+        options.coordinator_endpoint));
+  }
   constexpr size_t kShownBytes = 100;
   return absl::UnimplementedError(
       absl::StrCat("this server has no method ",
@@ -34,8 +47,9 @@ class UnknownCalls::Call : public QueueTag {
     // Sent, given up by its caller, or never taken: nothing is left to do.
     if (answered_ || !ok) return;
     Accept(calls_, queue_, gate_);
-    absl::Status status = cluster::CheckToken(context_, calls_->token_);
-    if (status.ok()) status = UnknownMethod(context_.method());
+    absl::Status status = cluster::CheckToken(context_, calls_->options_.token);
+    if (status.ok())
+      status = UnknownMethod(calls_->options_, context_.method());
     gate_->WhileOpen([&] {
       answered_ = true;
       // From here on the queue owns it.

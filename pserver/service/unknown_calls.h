@@ -1,5 +1,6 @@
-// Answers calls of methods that this server does not have. gRPC itself answers
-// them with an empty text, which tells a peer of another version nothing.
+// Answers calls of methods that this server does not have: those of another
+// protocol version, and those of the coordinator on a server that has none.
+// gRPC itself answers them with an empty text.
 
 #ifndef OARLOCK_PSERVER_SERVICE_UNKNOWN_CALLS_H_
 #define OARLOCK_PSERVER_SERVICE_UNKNOWN_CALLS_H_
@@ -13,19 +14,30 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/types.h"
 #include "pserver/rpc/call_queues.h"
 
 namespace oarlock::pserver {
 
+struct UnknownCallsOptions {
+  ServerIndex server;
+  // "host:port" of server 0.
+  std::string coordinator_endpoint;
+  // A call without it gets no other information. Empty: none is demanded.
+  std::string token;
+};
+
 // The status of a call of `method`, such as "/package.Service/Method". It has
-// one line, and shows at most 100 bytes of the method.
-absl::Status UnknownMethod(std::string_view method);
+// one line. FailedPrecondition for methods of protocol version 1, and for the
+// coordinator's; else Unimplemented, with at most 100 bytes of the method.
+absl::Status UnknownMethod(const UnknownCallsOptions& options,
+                           std::string_view method);
 
 // Thread-safe.
 class UnknownCalls {
  public:
-  // A call without `token` learns nothing but that it lacks it.
-  explicit UnknownCalls(std::string token) : token_(std::move(token)) {}
+  explicit UnknownCalls(UnknownCallsOptions options)
+      : options_(std::move(options)) {}
 
   UnknownCalls(const UnknownCalls&) = delete;
   UnknownCalls& operator=(const UnknownCalls&) = delete;
@@ -38,7 +50,7 @@ class UnknownCalls {
  private:
   class Call;
 
-  const std::string token_;
+  const UnknownCallsOptions options_;
   grpc::AsyncGenericService service_;
 };
 

@@ -54,16 +54,19 @@ class EvictionLoop {
   using Step = std::function<absl::Status(
       const PartitionEviction& what, absl::FunctionRef<absl::Status()> evict)>;
 
+  // A step without a log.
+  static Step EvictAtOnce() {
+    return [](const PartitionEviction&,
+              absl::FunctionRef<absl::Status()> evict) { return evict(); };
+  }
+
   // What is given must outlive this.
-  EvictionLoop(TableRegistry* registry, const Clock& clock)
-      : registry_(registry), clock_(clock) {}
+  EvictionLoop(TableRegistry* registry, Step step, const Clock& clock)
+      : registry_(registry), step_(std::move(step)), clock_(clock) {}
   ~EvictionLoop();
 
   EvictionLoop(const EvictionLoop&) = delete;
   EvictionLoop& operator=(const EvictionLoop&) = delete;
-
-  // Before Start.
-  void SetStep(Step step) { step_ = std::move(step); }
 
   void Start();
   // Evicts what is beyond the request's limits, or the table's own, and tells
@@ -90,9 +93,8 @@ class EvictionLoop {
   bool stopping() const;
 
   TableRegistry* const registry_;
+  const Step step_;
   const Clock& clock_;
-  Step step_ = [](const PartitionEviction&,
-                  absl::FunctionRef<absl::Status()> evict) { return evict(); };
 
   // Of the loop's thread alone: when each table is due.
   absl::flat_hash_map<TableId, uint32_t> due_;

@@ -116,8 +116,8 @@ class TableRegistry {
   absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
 
   // What others have pushed to a geo table since the caller asked; see
-  // proto/v1/admin.proto. `request` is of this server's incarnation
-  // `generation`, or its positions are none.
+  // proto/v1/server_admin_service.proto. `request` is of this server's
+  // incarnation `generation`, or its positions are none.
   absl::StatusOr<v1::ListChangesResponse> ListChanges(
       const v1::ListChangesRequest& request, Generation generation) const;
 

@@ -392,6 +392,7 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
   header.set_server_generation(worker.connections().generation(server).value());
   header.set_worker_generation(generation.value());
   header.set_sequence(sequence);
+  header.set_oldest_unanswered(sequence);
   header.set_message_count(1);
   header.set_table_message_count(1);
   const KeyGroup group{partition, 1};

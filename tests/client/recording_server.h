@@ -14,8 +14,8 @@
 #include "absl/synchronization/mutex.h"
 #include "cluster/partition_map.h"
 #include "cluster/retry.h"
-#include "proto/v1/admin.grpc.pb.h"
 #include "proto/v1/parameter.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 
 namespace oarlock::client {
 
@@ -81,7 +81,7 @@ class RecordingServer {
   }
 
  private:
-  class Admin final : public v1::AdminService::Service {
+  class Admin final : public v1::ServerAdminService::Service {
    public:
     explicit Admin(RecordingServer* server) : server_(server) {}
     grpc::Status Connect(grpc::ServerContext*, const v1::ConnectRequest*,

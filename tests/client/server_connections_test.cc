@@ -165,9 +165,8 @@ TEST(ServerConnectionsTest, ControlCallToAServerThatIsGoneIsGivenUp) {
             // It takes as long as it may.
             clock.Advance(options.rpc_timeout);
             return (*connections)
-                ->servers()[0]
-                .admin->GetJobStatus(context, v1::JobStatusRequest(),
-                                     &response);
+                ->coordinator()
+                .GetJobStatus(context, v1::JobStatusRequest(), &response);
           });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Text(status), HasSubstr("server 0 at"));

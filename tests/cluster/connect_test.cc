@@ -15,7 +15,7 @@ namespace oarlock::cluster {
 namespace {
 
 // Records what it is asked, and answers with what it is given.
-class RecordingService : public v1::AdminService::Service {
+class RecordingService : public v1::ServerAdminService::Service {
  public:
   grpc::Status Connect(grpc::ServerContext*, const v1::ConnectRequest* request,
                        v1::ConnectResponse* response) override {
@@ -38,7 +38,7 @@ class ConnectTest : public ::testing::Test {
                   .RegisterService(service)
                   .BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    stub_ = v1::AdminService::NewStub(grpc::CreateChannel(
+    stub_ = v1::ServerAdminService::NewStub(grpc::CreateChannel(
         absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
   }
   absl::StatusOr<v1::ConnectResponse> ConnectTo(std::string_view job_id) {
@@ -48,7 +48,7 @@ class ConnectTest : public ::testing::Test {
 
   RecordingService service_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<v1::AdminService::Stub> stub_;
+  std::unique_ptr<v1::ServerAdminService::Stub> stub_;
 };
 
 TEST_F(ConnectTest, NamesVersionJobAndClient) {
@@ -77,9 +77,9 @@ TEST_F(ConnectTest, AServerWithoutTheMethodIsRefusedInOneLine) {
   const absl::Status status = ConnectTo("job a").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(),
-            "it has no oarlock.v1.AdminService/Connect, so it is no Oarlock "
-            "server that speaks protocol version 1; use servers and workers of "
-            "one release");
+            "it has no oarlock.v1.ServerAdminService/Connect, so it speaks "
+            "protocol version 1 or is no Oarlock server; this program speaks "
+            "2; use servers and workers of one release");
 }
 
 }  // namespace

@@ -271,6 +271,62 @@ TEST_F(TwoServerCoordinatorTest, OlderServerGenerationIsAborted) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(CoordinatorJobTest, WorkersOfARunShareTheirSettings) {
+  const auto register_with =
+      [&](Coordinator& coordinator, uint32_t worker,
+          const std::vector<std::pair<std::string, std::string>>& settings) {
+        v1::RegisterWorkerRequest request;
+        request.set_worker_index(worker);
+        for (const auto& [name, value] : settings) {
+          v1::JobDescription::Flag* const flag = request.add_settings();
+          flag->set_name(name);
+          flag->set_value(value);
+        }
+        return coordinator.RegisterWorker(request).status();
+      };
+  ASSERT_TRUE(register_with(*coordinator_, 0, {{"mode", "sync"}}).ok());
+  // As long as it is the only one it may change its mind.
+  ASSERT_TRUE(register_with(*coordinator_, 0, {{"mode", "async"}}).ok());
+  const absl::Status refused =
+      register_with(*coordinator_, 1, {{"seed", "1"}, {"mode", "sync"}});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message(),
+            "worker 1 has --mode sync, worker 0 has --mode async; start all "
+            "workers of a job with the same");
+  // A flag that only one of them names is not compared; then it is.
+  ASSERT_TRUE(
+      register_with(*coordinator_, 1, {{"mode", "async"}, {"seed", "1"}}).ok());
+  EXPECT_EQ(register_with(*coordinator_, 0, {{"seed", "2"}}).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(register_with(*coordinator_, 2, {}).ok());
+  // A coordinator that was started again remembers.
+  Coordinator successor(options_, clock_);
+  ASSERT_TRUE(successor.Load(coordinator_->Save()).ok());
+  EXPECT_EQ(register_with(successor, 0, {{"mode", "sync"}}).code(),
+            absl::StatusCode::kFailedPrecondition);
+  std::vector<std::pair<std::string, std::string>> many;
+  for (int i = 0; i < 257; ++i) many.emplace_back(absl::StrCat("f", i), "1");
+  EXPECT_EQ(register_with(*coordinator_, 0, many).code(),
+            absl::StatusCode::kInvalidArgument);
+  // The next run may have others.
+  successor.BeginRun();
+  EXPECT_TRUE(register_with(successor, 0, {{"mode", "sync"}}).ok());
+}
+
+TEST_F(CoordinatorJobTest, AWorkerThatWantsAFreeIndexFencesNobody) {
+  const uint64_t generation = Register(0);
+  v1::RegisterWorkerRequest request;
+  request.set_worker_index(0);
+  request.set_only_if_free(true);
+  const absl::Status refused = coordinator_->RegisterWorker(request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("worker 0 (host h, process 100) is at work"));
+  EXPECT_TRUE(Beat(0, generation).ok());
+  request.set_worker_index(1);
+  EXPECT_TRUE(coordinator_->RegisterWorker(request).ok());
+}
+
 TEST_F(CoordinatorJobTest, WhatTheJobTrainsIsReportedAndKept) {
   v1::JobStatusRequest ask;
   ask.set_with_description(true);

@@ -20,7 +20,7 @@ UNCHECKED = "(not checked)"
 _UNREAD = re.compile(
     r"docs/design/|docs/glossary\.md$|tests/lint/(?:words\.txt|lint_test\.py)$"
     r"|LICENSE$|proto/vendored/|tests/fuzz/(?:[^/]+/)*corpus/"
-    r"|tests/golden/format_|tests/cases/")
+    r"|tests/golden/(?:format_|wire_v)|tests/cases/")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # What may lie between two words in a row: nothing (a change of case), a mark of
 # a name, blanks, a new line of a comment or of a string.

@@ -26,8 +26,9 @@
 #include "cluster/retry.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/coordinator_service.grpc.pb.h"
 #include "proto/v1/parameter.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 #include "pserver/server.h"
 #include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
@@ -65,17 +66,25 @@ class Client {
       : channel_(grpc::CreateCustomChannel(endpoint,
                                            grpc::InsecureChannelCredentials(),
                                            cluster::MakeChannelArguments())),
-        admin_(v1::AdminService::NewStub(channel_)),
+        admin_(v1::ServerAdminService::NewStub(channel_)),
+        coordinator_(v1::CoordinatorService::NewStub(channel_)),
         parameter_(v1::ParameterService::NewStub(channel_)),
         token_(std::move(token)) {}
 
-  // Calls a method of the control plane's or the data plane's stub.
-  template <typename Method, typename Request, typename Response>
-  absl::Status Admin(Method method, const Request& request,
-                     Response* response) {
+  // Calls a method of a stub of the control plane or of the data plane.
+  template <typename Stub, typename Request, typename Response>
+  absl::Status Admin(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                  const Request&, Response*),
+                     const Request& request, Response* response) {
     grpc::ClientContext context;
     Prepare(&context);
-    return cluster::FromGrpc(((*admin_).*method)(&context, request, response));
+    if constexpr (std::is_same_v<Stub, v1::CoordinatorService::Stub>) {
+      return cluster::FromGrpc(
+          ((*coordinator_).*method)(&context, request, response));
+    } else {
+      return cluster::FromGrpc(
+          ((*admin_).*method)(&context, request, response));
+    }
   }
   template <typename Method, typename Request, typename Response>
   absl::Status Data(Method method, const Request& request, Response* response) {
@@ -92,14 +101,15 @@ class Client {
     request.set_protocol_version(version);
     request.set_client("test");
     v1::ConnectResponse response;
-    return Admin(&v1::AdminService::Stub::Connect, request, &response);
+    return Admin(&v1::ServerAdminService::Stub::Connect, request, &response);
   }
   uint64_t Register(uint32_t worker) {
     v1::RegisterWorkerRequest request;
     request.set_worker_index(worker);
+    request.set_protocol_version(cluster::kProtocolVersion);
     v1::RegisterWorkerResponse response;
-    const absl::Status status =
-        Admin(&v1::AdminService::Stub::RegisterWorker, request, &response);
+    const absl::Status status = Admin(
+        &v1::CoordinatorService::Stub::RegisterWorker, request, &response);
     EXPECT_TRUE(status.ok()) << status;
     return response.worker_generation();
   }
@@ -109,7 +119,7 @@ class Client {
     request.set_worker_index(worker);
     request.set_worker_generation(generation);
     v1::HeartbeatResponse ignored;
-    return Admin(&v1::AdminService::Stub::Heartbeat, request,
+    return Admin(&v1::CoordinatorService::Stub::Heartbeat, request,
                  response == nullptr ? &ignored : response);
   }
   absl::Status Finish(uint32_t worker, uint64_t generation,
@@ -121,7 +131,7 @@ class Client {
     request.set_reason(why);
     v1::FinishWorkerResponse response;
     const absl::Status status =
-        Admin(&v1::AdminService::Stub::FinishWorker, request, &response);
+        Admin(&v1::CoordinatorService::Stub::FinishWorker, request, &response);
     // That the response was heard. A worker that gave up is not waited for.
     if (status.ok() && succeeded) Heartbeat(worker, generation).IgnoreError();
     return status;
@@ -134,7 +144,7 @@ class Client {
     request.set_worker_generation(generation);
     request.set_wait_ms(wait_ms);
     v1::BarrierResponse response;
-    return Admin(&v1::AdminService::Stub::Barrier, request, &response);
+    return Admin(&v1::CoordinatorService::Stub::Barrier, request, &response);
   }
   absl::Status CreateTable(v1::UpdateMode mode, uint32_t dim = 2) {
     v1::CreateTableRequest request;
@@ -148,7 +158,8 @@ class Client {
     config->mutable_sparse()->set_dim(dim);
     config->mutable_sparse()->set_accessor(v1::PLAIN);
     v1::CreateTableResponse response;
-    return Admin(&v1::AdminService::Stub::CreateTable, request, &response);
+    return Admin(&v1::ServerAdminService::Stub::CreateTable, request,
+                 &response);
   }
   absl::Status SetRoundMembership(uint32_t worker, uint64_t generation,
                                   bool joins, uint64_t number = 0) {
@@ -158,7 +169,7 @@ class Client {
     request.set_joins(joins);
     request.set_request(number);
     v1::RoundMembershipResponse response;
-    return Admin(&v1::AdminService::Stub::SetRoundMembership, request,
+    return Admin(&v1::ServerAdminService::Stub::SetRoundMembership, request,
                  &response);
   }
   // A push without rows, in round 1.
@@ -170,6 +181,8 @@ class Client {
     header->set_worker_index(worker);
     header->set_worker_generation(generation);
     header->set_sequence(sequence);
+    header->set_oldest_unanswered(sequence);
+    header->set_routing_generation(1);
     header->set_message_count(1);
     header->set_table_message_count(1);
     header->set_round(1);
@@ -188,7 +201,8 @@ class Client {
   }
 
   const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::AdminService::Stub> admin_;
+  const std::unique_ptr<v1::ServerAdminService::Stub> admin_;
+  const std::unique_ptr<v1::CoordinatorService::Stub> coordinator_;
   const std::unique_ptr<v1::ParameterService::Stub> parameter_;
   const std::string token_;
 };

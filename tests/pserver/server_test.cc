@@ -54,9 +54,10 @@ TEST(ServerTest, ConnectTellsThePartitionMap) {
   request.set_job_id("default");
   request.set_protocol_version(cluster::kProtocolVersion);
   v1::ConnectResponse response;
-  ASSERT_TRUE(job.client(1)
-                  .Admin(&v1::AdminService::Stub::Connect, request, &response)
-                  .ok());
+  ASSERT_TRUE(
+      job.client(1)
+          .Admin(&v1::ServerAdminService::Stub::Connect, request, &response)
+          .ok());
   EXPECT_EQ(response.server_index(), 1u);
   EXPECT_EQ(response.server_generation(), job.server(1).generation().value());
   EXPECT_EQ(response.num_workers(), 3u);
@@ -171,7 +172,7 @@ TEST(ServerTest, TablesAreCreatedOnceAndListed) {
             absl::StatusCode::kAlreadyExists);
   v1::ServerStatusResponse status;
   ASSERT_TRUE(job.client(0)
-                  .Admin(&v1::AdminService::Stub::GetServerStatus,
+                  .Admin(&v1::ServerAdminService::Stub::GetServerStatus,
                          v1::ServerStatusRequest(), &status)
                   .ok());
   ASSERT_EQ(status.tables_size(), 1);
@@ -196,7 +197,7 @@ TEST(ServerTest, AllServersTellWhyTheJobFailed) {
   ASSERT_TRUE(Eventually([&] {
     v1::JobStatusResponse status;
     return job.client(0)
-               .Admin(&v1::AdminService::Stub::GetJobStatus,
+               .Admin(&v1::CoordinatorService::Stub::GetJobStatus,
                       v1::JobStatusRequest(), &status)
                .ok() &&
            status.num_servers_alive() == 2;
@@ -219,12 +220,13 @@ TEST(ServerTest, DrainEndsAllServersWithoutAnError) {
   request.set_reason("enough");
   v1::DrainResponse response;
   EXPECT_EQ(job.client(1)
-                .Admin(&v1::AdminService::Stub::Drain, request, &response)
+                .Admin(&v1::CoordinatorService::Stub::Drain, request, &response)
                 .code(),
             absl::StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(job.client(0)
-                  .Admin(&v1::AdminService::Stub::Drain, request, &response)
-                  .ok());
+  ASSERT_TRUE(
+      job.client(0)
+          .Admin(&v1::CoordinatorService::Stub::Drain, request, &response)
+          .ok());
   for (uint32_t s = 0; s < 2; ++s) {
     EXPECT_TRUE(job.server(s).Wait().ok()) << s;
   }
@@ -248,7 +250,7 @@ TEST(ServerTest, JobFailsWhenOneOfItsServersIsStopped) {
   ASSERT_TRUE(Eventually([&] {
     v1::JobStatusResponse status;
     return job.client(0)
-               .Admin(&v1::AdminService::Stub::GetJobStatus,
+               .Admin(&v1::CoordinatorService::Stub::GetJobStatus,
                       v1::JobStatusRequest(), &status)
                .ok() &&
            status.num_servers_alive() == 2;
@@ -352,7 +354,7 @@ TEST(ServerTest, TokenIsDemandedOnBothPlanes) {
   EXPECT_TRUE(Eventually([&] {
     v1::JobStatusResponse status;
     return right
-               .Admin(&v1::AdminService::Stub::GetJobStatus,
+               .Admin(&v1::CoordinatorService::Stub::GetJobStatus,
                       v1::JobStatusRequest(), &status)
                .ok() &&
            status.num_servers_alive() == 2;
@@ -462,7 +464,8 @@ TEST(ServerTest, ReflectionListsBothPlanes) {
   grpc::ByteBuffer response;
   call->Read(&response, nullptr);
   ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
-  EXPECT_THAT(Flattened(response), HasSubstr("oarlock.v1.AdminService"));
+  EXPECT_THAT(Flattened(response), HasSubstr("oarlock.v1.ServerAdminService"));
+  EXPECT_THAT(Flattened(response), HasSubstr("oarlock.v1.CoordinatorService"));
   EXPECT_THAT(Flattened(response), HasSubstr("oarlock.v1.ParameterService"));
   context.TryCancel();
   grpc::Status status;

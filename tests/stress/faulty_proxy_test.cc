@@ -27,7 +27,7 @@ namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(30);
 constexpr char kData[] = "/oarlock.v1.ParameterService/PushSparse";
-constexpr char kControl[] = "/oarlock.v1.AdminService/Heartbeat";
+constexpr char kControl[] = "/oarlock.v1.CoordinatorService/Heartbeat";
 
 std::string TextOf(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;

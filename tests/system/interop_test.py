@@ -60,8 +60,8 @@ def stubs_dir():
     subprocess.run(
         ["protoc", f"--proto_path={ROOT}", f"--python_out={folder}",
          f"--plugin=protoc-gen-grpc_python={plugin}",
-         f"--grpc_python_out={folder}", "proto/v1/admin.proto",
-         "proto/v1/job_description.proto", "proto/v1/parameter.proto",
+         f"--grpc_python_out={folder}", "proto/v1/job_description.proto",
+         "proto/v1/parameter.proto",
          "proto/v1/table.proto", *admin_messages],
         check=True, cwd=ROOT, timeout=harness.FAILURE_DEADLINE_S)
     return folder

@@ -10,10 +10,11 @@ import time
 import grpc
 import harness
 import xxhash
-from proto.v1 import admin_pb2, admin_pb2_grpc
+from proto.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
 from proto.v1 import parameter_pb2, parameter_pb2_grpc
+from proto.v1 import server_admin_service_pb2, server_admin_service_pb2_grpc
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 CALL_TIMEOUT_S = 10
 CONNECT_TIMEOUT_S = 20
 # Section 6: the same call again, a moment later.
@@ -66,11 +67,13 @@ class _Server:
         self.channel = grpc.insecure_channel(
             endpoint, [("grpc.enable_http_proxy", 0),
                        ("grpc.max_receive_message_length", 64 << 20)])
-        self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
+        self.admin = server_admin_service_pb2_grpc.ServerAdminServiceStub(
+            self.channel)
         self.parameters = parameter_pb2_grpc.ParameterServiceStub(self.channel)
         self.connected = self.admin.Connect(
-            admin_pb2.ConnectRequest(protocol_version=PROTOCOL_VERSION,
-                                     job_id=job_id, client="python"),
+            server_admin_service_pb2.ConnectRequest(
+                protocol_version=PROTOCOL_VERSION, job_id=job_id,
+                client="python"),
             timeout=CONNECT_TIMEOUT_S, wait_for_ready=True)
 
 
@@ -90,7 +93,9 @@ class Client:
         if reads_only:
             return
         registered = self._coordinator.RegisterWorker(
-            admin_pb2.RegisterWorkerRequest(worker_index=0, host="python"),
+            coordinator_service_pb2.RegisterWorkerRequest(
+                worker_index=0, host="python",
+                protocol_version=PROTOCOL_VERSION),
             timeout=CALL_TIMEOUT_S)
         self._generation = registered.worker_generation
         self._heartbeat_s = registered.lease_ms / 3000
@@ -98,18 +103,18 @@ class Client:
     def create_table(self, config):
         for server in self._servers:
             server.admin.CreateTable(
-                admin_pb2.CreateTableRequest(config=config),
+                server_admin_service_pb2.CreateTableRequest(config=config),
                 timeout=CALL_TIMEOUT_S)
         self._tables[config.id] = config
 
     def finish(self):
         self._coordinator.FinishWorker(
-            admin_pb2.FinishWorkerRequest(
+            coordinator_service_pb2.FinishWorkerRequest(
                 worker_index=0, worker_generation=self._generation,
                 succeeded=True), timeout=CALL_TIMEOUT_S)
         # The coordinator need not stay for a repetition.
         self._coordinator.Heartbeat(
-            admin_pb2.HeartbeatRequest(
+            coordinator_service_pb2.HeartbeatRequest(
                 worker_index=0, worker_generation=self._generation),
             timeout=CALL_TIMEOUT_S)
 
@@ -188,6 +193,8 @@ class Client:
         for number, (index, table, method, request) in enumerate(messages):
             request.header.CopyFrom(self._header(index))
             request.header.sequence = self._sequence
+            # Each push is answered before the next one begins.
+            request.header.oldest_unanswered = self._sequence
             request.header.message_index = number
             request.header.message_count = len(messages)
             request.header.table_message_count = sum(
@@ -205,13 +212,14 @@ class Client:
 
     @property
     def _coordinator(self):
-        return self._servers[0].admin
+        return coordinator_service_pb2_grpc.CoordinatorServiceStub(
+            self._servers[0].channel)
 
     def _call(self, method, request):
         if time.monotonic() - self._last_heartbeat > self._heartbeat_s:
             self._last_heartbeat = time.monotonic()
             self._coordinator.Heartbeat(
-                admin_pb2.HeartbeatRequest(
+                coordinator_service_pb2.HeartbeatRequest(
                     worker_index=0, worker_generation=self._generation),
                 timeout=CALL_TIMEOUT_S)
         errors = []

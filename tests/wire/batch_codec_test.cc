@@ -193,8 +193,8 @@ TEST(BatchCodecTest, FieldsOfANewerPeerAreSkipped) {
     const v1::BatchRequest request = RandomRequest(&r);
     std::string bytes = NewerFields(2, &r);
     for (const v1::BatchCall& call : request.calls()) {
-      bytes += FieldOne(NewerFields(5, &r) + call.SerializeAsString() +
-                        NewerFields(5, &r));
+      bytes += FieldOne(NewerFields(6, &r) + call.SerializeAsString() +
+                        NewerFields(6, &r));
       bytes += NewerFields(2, &r);
     }
     v1::BatchRequest parsed;
@@ -230,6 +230,25 @@ TEST(BatchCodecTest, FieldsOfANewerPeerAreSkipped) {
       }
     }
   }
+}
+
+TEST(BatchCodecTest, APullThatWaitsForPushesIsRefused) {
+  RandomSequence r(1);
+  v1::BatchRequest request;
+  request.add_calls()->mutable_push_sparse();
+  v1::BatchCall* const pull = request.add_calls();
+  pull->mutable_pull_sparse();
+  ASSERT_TRUE(
+      DecodeBatchRequest(CutIntoSlices(request.SerializeAsString(), 3, &r))
+          .ok());
+  pull->set_after_pushes(true);
+  const absl::Status status =
+      DecodeBatchRequest(CutIntoSlices(request.SerializeAsString(), 3, &r))
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(status.message(),
+            "call 2 of the batch waits for pushes, which this server does not "
+            "do; pull after their answers");
 }
 
 TEST(BatchCodecTest, ACallOfAMethodOfANewerPeerIsRefused) {

@@ -35,7 +35,7 @@ float AnyFloat(RandomSequence* r) {
 
 v1::RequestHeader RandomRequestHeader(RandomSequence* r) {
   v1::RequestHeader h;
-  h.set_protocol_version(1);
+  h.set_protocol_version(AnyNumber(2, r));
   h.set_job_hash((*r)());
   h.set_routing_generation(AnyNumber(64, r));
   h.set_server_generation(AnyNumber(64, r));
@@ -49,6 +49,7 @@ v1::RequestHeader RandomPushHeader(RandomSequence* r) {
   v1::RequestHeader h = RandomRequestHeader(r);
   h.clear_min_version();
   h.set_sequence(1 + AnyNumber(40, r));
+  h.set_oldest_unanswered(AnyNumber(40, r));
   h.set_cut(AnyNumber(20, r));
   h.set_message_count(1 + r->Below(20));
   h.set_message_index(r->Below(h.message_count()));
@@ -132,6 +133,12 @@ v1::PullSparseRequest RandomPullSparseRequest(size_t size, RandomSequence* r) {
   AddGroups(r->Below(size + 1), r, &m);
   m.set_format(static_cast<v1::ValueFormat>(r->Below(3)));
   m.set_with_statistics(r->Below(2) == 0);
+  if (r->Below(2) == 0) {
+    for (int i = 0; i < m.partitions_size(); ++i) {
+      m.add_held_versions(AnyNumber(64, r));
+    }
+    m.set_held_generation(AnyNumber(64, r));
+  }
   return m;
 }
 
@@ -234,7 +241,7 @@ namespace {
 
 // Number of a field that no message of the data plane has.
 int UnknownNumber(RandomSequence* r) {
-  constexpr int kNumbers[] = {18, 31, 100, 2047, 2048, 536870911};
+  constexpr int kNumbers[] = {19, 31, 100, 2047, 2048, 536870911};
   return kNumbers[r->Below(6)];
 }
 

@@ -71,6 +71,9 @@ v1::PullSparseRequest Rebuild(const PullSparseRequestView& view) {
   m.set_format(view.format);
   m.set_with_statistics(view.with_statistics);
   Fill<uint64_t>(view.keys, m.mutable_keys());
+  m.mutable_held_versions()->Add(view.held_versions.begin(),
+                                 view.held_versions.end());
+  m.set_held_generation(view.held_generation);
   OARLOCK_CHECK(static_cast<size_t>(m.keys_size()) == view.num_keys);
   return m;
 }
@@ -184,11 +187,15 @@ bool FloatsPer(int size, uint64_t num_keys) {
 }
 
 bool IsLegal(const v1::PullSparseRequest& m) {
-  return GroupsAreLegal(m) && m.format() >= 0 && m.format() <= 2;
+  return GroupsAreLegal(m) && m.format() >= 0 && m.format() <= 2 &&
+         (m.held_versions_size() == 0 ||
+          m.held_versions_size() == m.partitions_size());
 }
 
 bool IsLegal(const v1::PullSparseResponse& m) {
-  if (!ValuesAreLegal(m)) return false;
+  if (!ValuesAreLegal(m) || m.changed_only() || m.changed_size() > 0) {
+    return false;
+  }
   const uint64_t n = NumValues(m);
   if (n > 0 && (m.dim() == 0 || n % m.dim() != 0)) return false;
   const uint64_t num_keys = n == 0 ? 0 : n / m.dim();

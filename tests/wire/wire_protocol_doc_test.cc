@@ -59,7 +59,7 @@ std::string BytesOf(const std::string& text) {
 TEST(WireProtocolDocTest, ThePullRequestIsAsTheDocumentSays) {
   const std::string bytes = Block("pull-request");
   EXPECT_EQ(bytes, BytesOf<v1::PullSparseRequest>(R"(
-      header { protocol_version: 1 job_hash: 0xcb14bd8a5c561c96
+      header { protocol_version: 2 job_hash: 0xcb14bd8a5c561c96
                routing_generation: 1 server_generation: 7 }
       table: 1 partitions: 145 partitions: 226
       group_sizes: 2 group_sizes: 1 keys: 1 keys: 81 keys: 0)"));
@@ -87,11 +87,12 @@ TEST(WireProtocolDocTest, ThePullResponseIsAsTheDocumentSays) {
 TEST(WireProtocolDocTest, ThePushRequestIsAsTheDocumentSays) {
   const std::string bytes = Block("push-request");
   EXPECT_EQ(bytes, BytesOf<v1::PushSparseRequest>(R"(
-      header { protocol_version: 1 job_hash: 0xcb14bd8a5c561c96
+      header { protocol_version: 2 job_hash: 0xcb14bd8a5c561c96
                routing_generation: 1 server_generation: 7
                worker_index: 1 worker_generation: 5 sequence: 300
                examples { begin: 1024 end: 1536 }
-               message_count: 2 table_message_count: 1 }
+               message_count: 2 table_message_count: 1
+               oldest_unanswered: 300 }
       table: 1 partitions: 145 group_sizes: 1 keys: 1
       values: 0.5 values: -1)"));
   EXPECT_TRUE(DecodePushSparseRequest(OneSlice(bytes)).ok());

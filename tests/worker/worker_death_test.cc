@@ -218,6 +218,8 @@ class WorkerDeathTest : public ::testing::Test {
     header.set_worker_index(1);
     header.set_worker_generation(worker.job().generation().value());
     header.set_sequence(sequence);
+    header.set_oldest_unanswered(sequence);
+    header.set_routing_generation(1);
     header.set_message_count(
         static_cast<uint32_t>(rows.size() + blocks.size()));
     header.set_table_message_count(1);

@@ -25,7 +25,7 @@ nlohmann::json NumberOrNull(double value) {
 }
 
 nlohmann::ordered_json EvaluationJson(const v1::Evaluation& evaluation) {
-  return {{"work", evaluation.work()},
+  return {{"phase_name", evaluation.work()},
           {"file", evaluation.file()},
           {"examples", evaluation.examples()},
           {"auc", NumberOrNull(evaluation.auc())},
@@ -48,7 +48,7 @@ v1::Evaluation EvaluationFrom(const nlohmann::ordered_json& json) {
     return it != json.end() && it->is_string() ? it->get<std::string>() : "";
   };
   v1::Evaluation evaluation;
-  evaluation.set_work(text("work"));
+  evaluation.set_work(text("phase_name"));
   evaluation.set_file(text("file"));
   evaluation.set_examples(static_cast<uint64_t>(number("examples", 0)));
   evaluation.set_auc(number("auc", kNothing));

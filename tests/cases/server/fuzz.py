@@ -47,7 +47,7 @@ def val(f, depth):
     if n == "server_generation" and random.random() < 0.8:
         return random.choice([0, state["sg"]])
     if n == "protocol_version":
-        return 1 if random.random() < 0.97 else 2
+        return 2 if random.random() < 0.97 else 1
     if n == "job_hash":
         return job_hash()
     if n in ("worker_index", "server_index") and random.random() < 0.8:
@@ -198,8 +198,12 @@ def fill(m, depth=0):
         m.sequence = random.randrange(1, 80)
         m.server_generation = 0
         m.job_hash = job_hash()
-        m.protocol_version = 1
+        m.protocol_version = PROTOCOL
+        m.routing_generation = 1
         m.completing_generation = random.choice([0, 0, 0, state["gen"]])
+        m.oldest_unanswered = (
+            0 if m.completing_generation else max(1, m.sequence - 20)
+        )
     return m
 
 
@@ -250,17 +254,17 @@ def valid_groups(m):
 
 
 METHODS = [
-    ("AdminService", n, getattr(A, r))
+    (control_service(n), n, getattr(A, r))
     for n, r in [
         (x, x + "Request")
         for x in "Connect RegisterWorker Heartbeat FinishWorker ServerHeartbeat CreateTable Barrier DefinePhase LeaseRanges GetHotKeys ListChanges Evict MarkCut StepClock Checkpoint ReportEvaluation StopTraining BeginEpoch RecordFile ListFiles".split()
     ]
     if hasattr(A, r)
 ] + [
-    ("AdminService", "SetRoundMembership", A.RoundMembershipRequest),
-    ("AdminService", "GetJobStatus", A.JobStatusRequest),
-    ("AdminService", "GetServerStatus", A.ServerStatusRequest),
-    ("AdminService", "GetHotKeys", A.HotKeysRequest),
+    ("ServerAdminService", "SetRoundMembership", A.RoundMembershipRequest),
+    ("CoordinatorService", "GetJobStatus", A.JobStatusRequest),
+    ("ServerAdminService", "GetServerStatus", A.ServerStatusRequest),
+    ("ServerAdminService", "GetHotKeys", A.HotKeysRequest),
 ]
 METHODS += [
     ("ParameterService", n, getattr(P, n + "Request"))
@@ -346,7 +350,7 @@ try:
         n += 1
         try:
             chs[n % 2].unary_unary("/oarlock.v1.%s/%s" % (svc, name))(
-                raw, timeout=0.6 if svc != "AdminService" else 2
+                raw, timeout=2 if svc.endswith(("AdminService", "CoordinatorService")) else 0.6
             )
         except grpc.RpcError as e:
             pass

@@ -1,13 +1,25 @@
-import grpc, xxhash, subprocess, time, os, sys, signal, socket, struct
+import grpc, xxhash, subprocess, time, os, sys, signal, socket, struct, types
 
 # The scripts run where prepare.sh has run.
 sys.path.insert(0, os.path.abspath("py"))
 from proto.v1 import (
-    admin_pb2 as A,
+    coordinator_service_pb2,
     parameter_pb2 as P,
+    server_admin_service_pb2,
     table_pb2 as T,
     checkpoint_pb2 as C,
 )
+
+# The messages of both services of the control plane.
+A = types.SimpleNamespace(
+    **{
+        name: value
+        for module in (coordinator_service_pb2, server_admin_service_pb2)
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+    }
+)
+PROTOCOL = 2
 
 O = os.environ["O"]
 M = (1 << 64) - 1
@@ -23,6 +35,21 @@ def mix(key):
 METH = {}
 
 
+def control_service(method):
+    every_server = (
+        "Connect",
+        "CreateTable",
+        "SetRoundMembership",
+        "GetServerStatus",
+        "GetHotKeys",
+        "Evict",
+        "ListChanges",
+    )
+    return (
+        "ServerAdminService" if method in every_server else "CoordinatorService"
+    )
+
+
 def call(ch, name, req, timeout=20, token=None, wfr=False):
     svc = (
         "ParameterService"
@@ -31,7 +58,7 @@ def call(ch, name, req, timeout=20, token=None, wfr=False):
         else (
             "CheckpointService"
             if name in ("OpenCut", "FreezeCut", "SaveCut", "CloseCut")
-            else "AdminService"
+            else control_service(name)
         )
     )
     resp = {
@@ -49,6 +76,8 @@ def call(ch, name, req, timeout=20, token=None, wfr=False):
         "SetRoundMembership": A.RoundMembershipResponse,
         "GetHotKeys": A.HotKeysResponse,
     }.get(name) or getattr(A, name + "Response")
+    if isinstance(req, A.RegisterWorkerRequest) and not req.protocol_version:
+        req.protocol_version = PROTOCOL
     md = [("oarlock-token", token)] if token else None
     return ch.unary_unary(
         "/oarlock.v1.%s/%s" % (svc, name),
@@ -106,7 +135,7 @@ def job_hash(j="default"):
 
 
 def header(**kw):
-    return P.RequestHeader(protocol_version=1, job_hash=job_hash(), **kw)
+    return P.RequestHeader(protocol_version=PROTOCOL, job_hash=job_hash(), **kw)
 
 
 def rss(pid):
@@ -119,7 +148,7 @@ def connect(ch, timeout=20):
     return call(
         ch,
         "Connect",
-        A.ConnectRequest(protocol_version=1, job_id="default", client="py"),
+        A.ConnectRequest(protocol_version=PROTOCOL, job_id="default", client="py"),
         timeout=timeout,
         wfr=True,
     )
@@ -177,6 +206,8 @@ def push_sparse(
     clicks=None,
     **kw
 ):
+    kw.setdefault("oldest_unanswered", seq)
+    kw.setdefault("routing_generation", 1)
     r = P.PushSparseRequest(
         header=header(
             worker_index=worker,

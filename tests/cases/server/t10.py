@@ -52,6 +52,8 @@ try:
                 worker_index=0,
                 worker_generation=g,
                 sequence=seq,
+                oldest_unanswered=seq,
+                routing_generation=1,
                 message_count=1,
                 table_message_count=1,
             ),

@@ -12,7 +12,7 @@ try:
     call(
         c,
         "Connect",
-        A.ConnectRequest(protocol_version=1, job_id="default", client="py"),
+        A.ConnectRequest(protocol_version=2, job_id="default", client="py"),
         wfr=True,
         token="secret-token-123",
     )

@@ -51,7 +51,7 @@ try:
     print(
         "response to a server heartbeat, %d workers: %d bytes" % (W, r.ByteSize())
     )
-    raw = c.unary_unary("/oarlock.v1.AdminService/ServerHeartbeat")
+    raw = c.unary_unary("/oarlock.v1.CoordinatorService/ServerHeartbeat")
     reqs = [
         A.ServerHeartbeatRequest(
             server_index=i,

@@ -160,7 +160,7 @@ try:
             ch,
             "Connect",
             A.ConnectRequest(
-                protocol_version=1,
+                protocol_version=2,
                 job_id="default",
                 client="x\n2026-11-25 12:00:00.000 E server 0  forged",
             ),
@@ -171,7 +171,7 @@ try:
             ch,
             "Connect",
             A.ConnectRequest(
-                protocol_version=1, job_id="A" * 3000000, client="big"
+                protocol_version=2, job_id="A" * 3000000, client="big"
             ),
         )
     )

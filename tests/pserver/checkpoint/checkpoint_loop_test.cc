@@ -57,7 +57,7 @@ TEST(CheckpointLoopTest, LostCallsAreMadeAgainAndRepeatedOnesDoNoHarm) {
   for (int i = 1; i <= kCheckpoints; ++i) {
     v1::CheckpointResponse response;
     const absl::Status made =
-        job.client(0).Admin(&v1::AdminService::Stub::Checkpoint,
+        job.client(0).Admin(&v1::CoordinatorService::Stub::Checkpoint,
                             v1::CheckpointRequest(), &response);
     ASSERT_TRUE(made.ok()) << "checkpoint " << i << ": " << made;
     EXPECT_EQ(response.cut(), static_cast<uint64_t>(i));
@@ -88,7 +88,7 @@ TEST(CheckpointLoopTest, WaitsForATableThatIsBeingCreated) {
   ASSERT_TRUE(job.client(0).CreateTable(v1::ASYNC).ok());
   v1::CheckpointResponse response;
   std::future<absl::Status> made = std::async(std::launch::async, [&] {
-    return job.client(0).Admin(&v1::AdminService::Stub::Checkpoint,
+    return job.client(0).Admin(&v1::CoordinatorService::Stub::Checkpoint,
                                v1::CheckpointRequest(), &response);
   });
   // It is tried again and again.

@@ -31,23 +31,25 @@ class LoggingServer {
         fences_(3),
         ledger_(&fences_),
         registry_(map_, ServerIndex(0), clock_) {
-    handler_ = std::make_unique<ParameterHandler>(
-        ServerIdentity{.server = ServerIndex(0),
-                       .job_hash = kJobHash,
-                       .server_generation = Generation(1)},
-        &registry_, &ledger_, map_, clock_, &gate_);
     ServerLogOptions options;
     options.directory = directory;
     options.replay = replay;
     auto log = ServerLog::Open(options, &registry_, &ledger_, &gate_, clock_);
     EXPECT_TRUE(log.ok()) << log.status();
     log_ = *std::move(log);
-    handler_->SetLog(log_.get());
+    handler_ = std::make_unique<ParameterHandler>(
+        ServerIdentity{.server = ServerIndex(0),
+                       .job_hash = kJobHash,
+                       .server_generation = Generation(1)},
+        &registry_, &ledger_, map_, clock_, &gate_, log_.get());
   }
 
   absl::Status Push(v1::RequestHeader header, uint32_t block) {
     header.set_protocol_version(cluster::kProtocolVersion);
     header.set_job_hash(kJobHash);
+    header.set_routing_generation(1);
+    header.set_oldest_unanswered(
+        header.completing_generation() == 0 ? header.sequence() : 0);
     v1::PushDenseRequest request;
     *request.mutable_header() = header;
     request.set_table(2);
@@ -115,7 +117,8 @@ TEST(ServerLogTest, AReplayedLogGivesTheSameLedgersAndTables) {
   }
   EXPECT_EQ(worker1,
             "worker { worker_index: 1 worker_generation: 1 } highest: 9 "
-            "pushes { sequence: 9 message_count: 1 messages: 0 }");
+            "pushes { sequence: 9 message_count: 1 messages: 0 "
+            "routing_generation: 1 }");
   LoggingServer server(directory, /*replay=*/true);
   EXPECT_EQ(server.Block(0), std::vector<float>(4, 71));
   EXPECT_EQ(server.Block(1), std::vector<float>(4, 1));

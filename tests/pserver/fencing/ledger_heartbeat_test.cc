@@ -15,7 +15,8 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "cluster/wire_version.h"
-#include "proto/v1/admin.grpc.pb.h"
+#include "proto/v1/coordinator_service.grpc.pb.h"
+#include "proto/v1/server_admin_service.grpc.pb.h"
 #include "pserver/server.h"
 #include "tests/base/eventually.h"
 #include "tests/pserver/fencing/ledger_testing.h"
@@ -25,13 +26,14 @@ namespace oarlock::pserver {
 namespace {
 
 // Answers every heartbeat with what the test says.
-class ScriptedCoordinator final : public v1::AdminService::Service {
+class ScriptedCoordinator final : public v1::CoordinatorService::Service {
  public:
   ScriptedCoordinator() {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port_);
     builder.RegisterService(this);
+    builder.RegisterService(&admin_);
     server_ = builder.BuildAndStart();
   }
   ~ScriptedCoordinator() override {
@@ -39,13 +41,6 @@ class ScriptedCoordinator final : public v1::AdminService::Service {
   }
   std::string endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
 
-  grpc::Status Connect(grpc::ServerContext*, const v1::ConnectRequest*,
-                       v1::ConnectResponse* response) override {
-    response->set_num_workers(2);
-    response->mutable_partition_map()->set_num_servers(2);
-    response->mutable_partition_map()->set_num_partitions(16);
-    return grpc::Status::OK;
-  }
   grpc::Status ServerHeartbeat(grpc::ServerContext*,
                                const v1::ServerHeartbeatRequest* request,
                                v1::ServerHeartbeatResponse* response) override {
@@ -70,6 +65,18 @@ class ScriptedCoordinator final : public v1::AdminService::Service {
   }
 
  private:
+  class Admin final : public v1::ServerAdminService::Service {
+   public:
+    grpc::Status Connect(grpc::ServerContext*, const v1::ConnectRequest*,
+                         v1::ConnectResponse* response) override {
+      response->set_num_workers(2);
+      response->mutable_partition_map()->set_num_servers(2);
+      response->mutable_partition_map()->set_num_partitions(16);
+      return grpc::Status::OK;
+    }
+  };
+
+  Admin admin_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   mutable absl::Mutex mutex_;
@@ -88,6 +95,8 @@ v1::PushSparseRequest PushOf(uint32_t worker, uint64_t generation,
   header->set_worker_index(worker);
   header->set_worker_generation(generation);
   header->set_sequence(sequence);
+  header->set_oldest_unanswered(sequence);
+  header->set_routing_generation(1);
   header->set_message_count(2);
   header->set_table_message_count(1);
   *header->add_examples() = IntervalOf({}, 0, 8);
@@ -140,8 +149,9 @@ TEST(LedgerHeartbeatTest, AWantedLedgerComesSoonAndAForgottenOneIsGone) {
   EXPECT_EQ(coordinator.last().ledgers(0).ShortDebugString(),
             "worker { worker_generation: 5 } highest: 3 "
             "pushes { sequence: 3 examples { end: 8 } message_count: 2 "
-            "messages: 0 }");
+            "messages: 0 routing_generation: 1 }");
   v1::PushSparseRequest completion = PushOf(0, 5, 3);
+  completion.mutable_header()->clear_oldest_unanswered();
   completion.mutable_header()->set_completing_worker(1);
   completion.mutable_header()->set_completing_generation(6);
   EXPECT_TRUE(push(completion).ok());

@@ -257,6 +257,7 @@ class Job {
       for (uint32_t server = 0; server < kNumServers; ++server) {
         v1::RequestHeader header =
             HeaderOf(kMortal, generation, sequence, first, server);
+        header.clear_oldest_unanswered();
         header.set_completing_worker(kHeir);
         header.set_completing_generation(1);
         const absl::Status status = servers_[server].Push(header, first);

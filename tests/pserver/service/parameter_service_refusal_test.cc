@@ -34,8 +34,11 @@ TEST_F(ParameterServiceRefusalTest, HeadersOfOthersAreRefused) {
         spoil(push.mutable_header());
         ExpectError(Push(push), code, {fragment});
       };
-  expect(grpc::FAILED_PRECONDITION, "protocol version 2",
-         [](v1::RequestHeader* h) { h->set_protocol_version(2); });
+  for (uint32_t version : {0, 1, 3}) {
+    expect(grpc::FAILED_PRECONDITION,
+           absl::StrCat("protocol version ", version),
+           [&](v1::RequestHeader* h) { h->set_protocol_version(version); });
+  }
   expect(grpc::FAILED_PRECONDITION, "job",
          [](v1::RequestHeader* h) { h->set_job_hash(1); });
   expect(grpc::FAILED_PRECONDITION, cluster::kOtherGeneration,
@@ -48,11 +51,37 @@ TEST_F(ParameterServiceRefusalTest, HeadersOfOthersAreRefused) {
          [](v1::RequestHeader* h) { h->set_worker_generation(0); });
   expect(grpc::INVALID_ARGUMENT, "",
          [](v1::RequestHeader* h) { h->set_worker_index(kNumWorkers); });
+  expect(grpc::INVALID_ARGUMENT, "routing generation 0",
+         [](v1::RequestHeader* h) { h->clear_routing_generation(); });
+  expect(grpc::UNAVAILABLE, "routing generation 2, and this server has 1",
+         [](v1::RequestHeader* h) { h->set_routing_generation(2); });
   EXPECT_TRUE(RowsOf(sparse()).empty());
 
   v1::PullSparseRequest any_generation = PullOf({Key{1}});
   any_generation.mutable_header()->set_server_generation(0);
   EXPECT_TRUE(Pull(any_generation).ok()) << "a reader, any incarnation";
+}
+
+TEST_F(ParameterServiceRefusalTest, OldestUnansweredIsInTheWindow) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(1, -1)).ok());
+  const auto push = [&](uint64_t sequence, uint64_t oldest) {
+    v1::RequestHeader header = HeaderOfPush(0, sequence);
+    header.set_oldest_unanswered(oldest);
+    return Push(PushOf(header, {{Key{1}, {1}}}));
+  };
+  EXPECT_TRUE(push(1, 1).ok());
+  EXPECT_TRUE(push(100, 37).ok());
+  EXPECT_TRUE(push(100, 100).ok()) << "a repetition";
+  ExpectError(push(100, 36), grpc::INVALID_ARGUMENT,
+              {"push 100 has oldest_unanswered 36", "legal is 37 to 100"});
+  ExpectError(push(100, 101), grpc::INVALID_ARGUMENT, {"legal is 37 to 100"});
+  ExpectError(push(2, 0), grpc::INVALID_ARGUMENT, {"legal is 1 to 2"});
+  v1::RequestHeader completion = HeaderOfPush(0, 5);
+  completion.set_completing_worker(1);
+  completion.set_completing_generation(1);
+  ExpectError(Push(PushOf(completion, {{Key{1}, {1}}})), grpc::INVALID_ARGUMENT,
+              {"completes another worker's", "oldest_unanswered 5"});
 }
 
 TEST_F(ParameterServiceRefusalTest, FencedWorkerIsAborted) {
@@ -139,7 +168,7 @@ TEST_F(ParameterServiceRefusalTest,
   ASSERT_TRUE(registry_->Create(SparseConfig(1000, -1)).ok());
   std::vector<Key> keys;
   for (uint64_t key = 0; key < 20000; ++key) keys.push_back(Key{key});
-  ExpectError(Pull(PullOf(keys)), grpc::INVALID_ARGUMENT, {"20000000 floats"});
+  ExpectError(Pull(PullOf(keys)), grpc::OUT_OF_RANGE, {"20000000 floats"});
 }
 
 TEST_F(ParameterServiceRefusalTest, TokenIsDemandedOnEveryCall) {

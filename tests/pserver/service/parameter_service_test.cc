@@ -66,10 +66,12 @@ TEST_F(ParameterServiceTest, StatisticsArePushedAndPulled) {
   }
   ASSERT_TRUE(Push(push).ok());
   push.mutable_header()->set_sequence(2);
+  push.mutable_header()->set_oldest_unanswered(2);
   ASSERT_TRUE(Push(push).ok());
   ASSERT_TRUE(Push(push).ok()) << "repeated, and not counted again";
   // Without statistics a push adds none.
   push.mutable_header()->set_sequence(3);
+  push.mutable_header()->set_oldest_unanswered(3);
   push.clear_shows();
   push.clear_clicks();
   ASSERT_TRUE(Push(push).ok());
@@ -100,6 +102,7 @@ TEST_F(ParameterServiceTest, StatisticsArePushedAndPulled) {
   }
 
   push.mutable_header()->set_sequence(4);
+  push.mutable_header()->set_oldest_unanswered(4);
   for (int i = 0; i < push.keys_size(); ++i) push.add_shows(i == 3 ? -1 : 1);
   ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"show -1", "number 3"});
 }

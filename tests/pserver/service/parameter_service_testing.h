@@ -19,6 +19,7 @@
 #include "base/mix.h"
 #include "cluster/partition_map.h"
 #include "cluster/retry.h"
+#include "cluster/wire_version.h"
 #include "proto/v1/parameter.grpc.pb.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/fencing/worker_fences.h"
@@ -77,7 +78,7 @@ class ParameterServiceTest : public ::testing::Test {
 
   static v1::RequestHeader Header() {
     v1::RequestHeader header;
-    header.set_protocol_version(1);
+    header.set_protocol_version(cluster::kProtocolVersion);
     header.set_job_hash(kJobHash);
     header.set_server_generation(kServerGeneration);
     return header;

@@ -37,6 +37,7 @@ class PushCompletionTest : public ParameterServiceTest {
     return header;
   }
   static v1::RequestHeader Completing(v1::RequestHeader header) {
+    header.clear_oldest_unanswered();
     header.set_completing_worker(1);
     header.set_completing_generation(1);
     return header;
@@ -70,7 +71,7 @@ TEST_F(PushCompletionTest, SkipsGroupsThatAreAppliedAndAppliesTheRest) {
   ASSERT_EQ(ledger.pushes_size(), 1);
   EXPECT_EQ(ledger.pushes(0).ShortDebugString(),
             "sequence: 5 examples { begin: 40 end: 48 } message_count: 3 "
-            "messages: 0 messages: 2");
+            "messages: 0 messages: 2 routing_generation: 1");
 
   // Its successor cuts the push into messages as it likes.
   const v1::PushSparseRequest completion =

@@ -8,6 +8,7 @@
 #include "base/mix.h"
 #include "base/random.h"
 #include "cluster/partition_map.h"
+#include "cluster/wire_version.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -79,10 +80,12 @@ std::unique_ptr<sparse_table::DenseTable> MakeDense(
 v1::RequestHeader PushHeader(uint32_t worker, uint64_t generation,
                              uint64_t sequence, uint64_t round) {
   v1::RequestHeader header;
-  header.set_protocol_version(1);
+  header.set_protocol_version(cluster::kProtocolVersion);
   header.set_worker_index(worker);
   header.set_worker_generation(generation);
   header.set_sequence(sequence);
+  header.set_oldest_unanswered(sequence);
+  header.set_routing_generation(1);
   header.set_message_index(0);
   header.set_message_count(1);
   header.set_table_message_count(1);

@@ -48,9 +48,31 @@ TEST(UnknownCallsTest, AMethodThatTheServerLacksGetsALine) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
     EXPECT_EQ(status.error_message(),
               absl::StrCat("this server has no method /oarlock.v1.X/Y", i,
-                           "; it speaks protocol version 1, so use servers and "
+                           "; it speaks protocol version 2, so use servers and "
                            "clients of one release"));
   }
+}
+
+TEST(UnknownCallsTest, AMethodOfVersion1GetsTheLineOfConnect) {
+  MiniJob job(1, 1);
+  const grpc::Status status = CallMethod(job.server(0).endpoint(),
+                                         "/oarlock.v1.AdminService/Heartbeat");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(),
+            "the client speaks protocol version 1, this server 2; use servers "
+            "and workers of one release");
+}
+
+TEST(UnknownCallsTest, OnlyServer0IsTheCoordinator) {
+  UnknownCallsOptions options;
+  options.server = ServerIndex(1);
+  options.coordinator_endpoint = "host:6170";
+  const absl::Status status =
+      UnknownMethod(options, "/oarlock.v1.CoordinatorService/Drain");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "this is server 1, and only the coordinator answers that; ask "
+            "server 0 at host:6170");
 }
 
 TEST(UnknownCallsTest, MethodsOfTheServerAreNotTaken) {
@@ -60,7 +82,7 @@ TEST(UnknownCallsTest, MethodsOfTheServerAreNotTaken) {
 
 TEST(UnknownCallsTest, AMethodIsShownInAHundredPrintableBytes) {
   const absl::Status status =
-      UnknownMethod(absl::StrCat("/a\nb", std::string(1000, 'x')));
+      UnknownMethod({}, absl::StrCat("/a\nb", std::string(1000, 'x')));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("/a\\nb", std::string(96, 'x'), ";")));
@@ -68,7 +90,9 @@ TEST(UnknownCallsTest, AMethodIsShownInAHundredPrintableBytes) {
 }
 
 TEST(UnknownCallsTest, WithoutTheTokenNothingIsSaid) {
-  UnknownCalls calls("the token");
+  UnknownCallsOptions options;
+  options.token = "the token";
+  UnknownCalls calls(options);
   CallQueues queues(1);
   grpc::ServerBuilder builder;
   int port = 0;

@@ -1,0 +1,66 @@
+#include "pserver/server_state.h"
+
+#include <algorithm>
+
+#include "absl/memory/memory.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+
+namespace oarlock::pserver {
+namespace {
+
+coordinator::CoordinatorOptions MakeCoordinatorOptions(
+    const ServerOptions& options) {
+  coordinator::CoordinatorOptions result;
+  result.job_id = options.job_id;
+  result.num_workers = options.num_workers;
+  result.num_servers = options.server_endpoints.size();
+  result.lease = options.lease;
+  result.restart_grace = options.restart_grace;
+  result.start_timeout = options.start_timeout;
+  result.drain_grace = options.drain_grace;
+  result.tick = options.tick;
+  return result;
+}
+
+}  // namespace
+
+ServerState::ServerState(const ServerOptions& options,
+                         const coordinator::ReplayDecision& decision)
+    : generation(
+          std::max<int64_t>(1, absl::ToUnixMillis(options.clocks.wall->Now()))),
+      map(cluster::PartitionMap::Even(options.num_partitions,
+                                      options.server_endpoints.size())),
+      fences(std::max(options.num_workers, decision.num_workers),
+             WorkerFences::Start::kAfterFirstUpdate),
+      push_ledger(&fences),
+      registry(map, ServerIndex(options.server_index),
+               *options.clocks.monotonic, options.tier_dir, generation),
+      round_membership(&fences, &registry),
+      ledger_reporter(&push_ledger, &registry),
+      coordinator(
+          options.server_index == 0
+              ? std::make_unique<coordinator::Coordinator>(
+                    MakeCoordinatorOptions(options), *options.clocks.wall)
+              : nullptr) {}
+
+absl::StatusOr<std::unique_ptr<ServerState>> ServerState::Create(
+    const ServerOptions& options, const coordinator::ReplayDecision& decision,
+    const std::string& token) {
+  auto state = absl::WrapUnique(new ServerState(options, decision));
+  if (!options.checkpoint_dir.empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        state->checkpoints,
+        ServerCheckpoints::Create(options, decision, token, &state->map,
+                                  &state->registry, &state->push_ledger,
+                                  state->coordinator.get(), &state->cut_gate,
+                                  &state->term));
+  } else if (!options.load.empty()) {
+    OARLOCK_RETURN_IF_ERROR(LoadParameters(
+        options.load, ServerIndex(options.server_index), state->map,
+        *options.clocks.monotonic, &state->registry));
+  }
+  return state;
+}
+
+}  // namespace oarlock::pserver
