@@ -19,11 +19,12 @@
 
 namespace oarlock::coordinator {
 
-// Not thread-safe: the coordinator guards it, and runs the replies when it has
-// let go of its lock.
+// Not thread-safe: the coordinator guards it, and runs the replies after it has
+// released its lock.
 //
-// A barrier is passed once, for ever, when every worker that is waited for has
-// arrived, and there is one. Who comes later passes at once.
+// A barrier is passed once and stays passed. It is passed when at least one
+// worker is waited for and every worker that is waited for has arrived. A
+// worker that arrives later passes at once.
 class Barriers {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -36,22 +37,22 @@ class Barriers {
   static constexpr size_t kMaxOpenNames = 1024;
   static constexpr size_t kMaxNameBytes = 256;
 
-  // The worker arrives; `for_good`: also if it dies before the barrier is
-  // passed. InvalidArgument for an illegal name, ResourceExhausted beyond a
-  // limit. Arriving again changes nothing else.
+  // The worker arrives. `for_good`: the arrival counts even if the worker dies
+  // before the barrier is passed. InvalidArgument for an illegal name,
+  // ResourceExhausted beyond a limit. Arriving again can only make an arrival
+  // one for good.
   absl::Status Arrive(const std::string& name, WorkerIndex worker,
                       bool for_good);
-  // OK to `done` when the barrier is passed, Unavailable at `deadline`. A
-  // worker that waits again replaces its earlier wait, which is answered
-  // Unavailable. REQUIRES: the worker has arrived.
+  // `done` gets OK when the barrier is passed, and Unavailable at `deadline`. A
+  // worker that waits again at the same barrier replaces its earlier wait,
+  // which gets Unavailable. REQUIRES: the worker has arrived.
   void Wait(const std::string& name, WorkerIndex worker, absl::Time deadline,
             Done done, std::vector<Reply>* replies);
   bool HasPassed(const std::string& name) const {
     return passed_.contains(name);
   }
-  // The worker is no longer where it was: its arrivals at barriers that are
-  // not passed, but for those for good, are void; its waits are answered with
-  // `status`.
+  // This incarnation of the worker is gone. Its arrivals at barriers that are
+  // not passed are void, except those for good. Its waits get `status`.
   void Withdraw(WorkerIndex worker, const absl::Status& status,
                 std::vector<Reply>* replies);
   // Passes every barrier at which all of `waited_for` (by worker index) have
@@ -63,9 +64,10 @@ class Barriers {
   // Answers all waits.
   void AnswerAll(const absl::Status& status, std::vector<Reply>* replies);
 
-  // Who has arrived where; waits are asked again by those who wait.
+  // Saves which workers have arrived where. Waits are not saved: the workers
+  // call again.
   void Save(v1::BarriersState* state) const;
-  // Takes the place of what is there. REQUIRES: nobody waits.
+  // Replaces what is there. REQUIRES: no call waits.
   void Load(const v1::BarriersState& state);
 
  private:
@@ -81,8 +83,8 @@ class Barriers {
                 std::vector<Reply>* replies);
 
   std::set<std::string> passed_;
-  // Worker indices that have arrived, and whether for good, by name; none of
-  // them is empty.
+  // By name: the indices of the workers that have arrived, and whether for
+  // good. No entry is empty.
   std::map<std::string, std::map<uint32_t, bool>> open_;
   // At most one per open barrier and worker.
   std::list<Waiter> waiters_;

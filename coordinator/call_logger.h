@@ -1,5 +1,5 @@
-// When the coordinator does what it is asked, and that it is written down
-// before.
+// Gives each call to the coordinator the time at which it is done, and writes
+// it to the log before it is done.
 
 #ifndef OARLOCK_COORDINATOR_CALL_LOGGER_H_
 #define OARLOCK_COORDINATOR_CALL_LOGGER_H_
@@ -23,30 +23,30 @@ class CallLogger {
   // `clock` must outlive this.
   explicit CallLogger(const Clock& clock) : clock_(clock) {}
 
-  // A call is about to be done: writes down what `describe` says of it, and
-  // returns when it is done: now, or, when it is done again, as it was said.
-  // Fails as the log does; the call is not to be done then.
+  // Begins a call: writes down what `describe` fills in, and returns the time
+  // at which the call is done. That is now or, for a call that is replayed, the
+  // time of BeginAgain. Fails as the log does; the call must not be done then.
   absl::StatusOr<absl::Time> Begin(
       absl::FunctionRef<void(v1::CoordinatorCall*)> describe);
 
-  // Calls are done again until the next EndAgain: at this time, and they are
-  // not written.
+  // Until the next EndAgain, calls are replayed: they are done at this time,
+  // and they are not written.
   void BeginAgain(absl::Time at) { again_at_ = at; }
   void EndAgain() { again_at_.reset(); }
 
   // Null: nothing is written down.
   CallLog* log() const { return log_; }
-  // Calls from now on go to `log`, which outlives this. REQUIRES: it has
-  // the state so far; there is no log yet.
+  // Calls from now on are written to `log`, which outlives this. REQUIRES:
+  // `log` has the state so far; no log was set before.
   void SetLog(CallLog* log);
-  // How the log has taken the last call or state: a failure is logged, once
-  // until it takes something again.
+  // `status`: the result of the last write of a call or a state. A failure is
+  // logged once, and again only after a write has succeeded.
   void RecordWritten(const absl::Status& status);
 
  private:
   const Clock& clock_;
   CallLog* log_ = nullptr;
-  // Of the call that is done again.
+  // Time of the calls that are replayed; nothing while calls are new.
   std::optional<absl::Time> again_at_;
   bool failure_logged_ = false;
 };

@@ -1,4 +1,4 @@
-// What a coordinator is told of its job, and what it tells.
+// The options of a coordinator, and the state of the job that it reports.
 
 #ifndef OARLOCK_COORDINATOR_COORDINATOR_OPTIONS_H_
 #define OARLOCK_COORDINATOR_COORDINATOR_OPTIONS_H_
@@ -15,20 +15,19 @@ struct CoordinatorOptions {
   // At least 1 each.
   uint32_t num_workers = 1;
   uint32_t num_servers = 1;
-  // Time without a heartbeat after which a worker or a server is taken for
-  // dead.
+  // A worker or a server is taken for dead after this time without a heartbeat.
   absl::Duration lease = absl::Seconds(10);
-  // How long a lost worker's successor is waited for.
+  // How long the coordinator waits for the successor of a lost worker.
   absl::Duration restart_grace = absl::Seconds(10);
   // How long after the first worker the last one may register.
   absl::Duration start_timeout = absl::Minutes(5);
   // How long workers may take to leave a job that is being ended.
   absl::Duration drain_grace = absl::Seconds(3);
-  // Of the job's logical time.
+  // One unit of the job's logical time.
   absl::Duration tick = absl::Seconds(1);
 };
 
-// How the job stands.
+// The state of the job.
 struct JobState {
   // Being ended before its time, or over.
   bool ending = false;

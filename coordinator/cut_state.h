@@ -1,5 +1,5 @@
-// What the coordinator knows of cuts: their numbers, who has marked the one
-// that is open, and which examples lie before it.
+// What the coordinator knows of cuts: their numbers, which workers have marked
+// the open cut, and which examples belong before it.
 
 #ifndef OARLOCK_COORDINATOR_CUT_STATE_H_
 #define OARLOCK_COORDINATOR_CUT_STATE_H_
@@ -22,10 +22,10 @@ namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 //
-// A cut is open from Open to Close; one at a time. Numbers grow and are used
-// once. In async mode a cut waits for the mark of every worker that was alive
-// when it was opened and has not gone since; in sync mode for their reports of
-// the rounds up to the one that ends it.
+// A cut is open from Open to Close; at most one is open at a time. Numbers grow
+// and are used once. In async mode a cut waits for the mark of every worker
+// that was alive at Open and has not been withdrawn since. In sync mode it
+// waits for the workers' reports of the rounds up to the round that ends it.
 class CutState {
  public:
   // The newest cut, open or over.
@@ -34,17 +34,17 @@ class CutState {
   // Sync: the round that ends the open cut; 0 before it is known.
   uint64_t round() const { return round_; }
 
-  // Opens the next cut, for which the workers with these indices are waited
-  // for. REQUIRES: none is open.
+  // Opens the next cut, which waits for the workers with these indices. Returns
+  // its number. REQUIRES: no cut is open.
   uint64_t Open(std::set<uint32_t> workers);
   void SetRound(uint64_t round) { round_ = round; }
-  // A worker's mark, or its report of what it trained before a cut that is yet
-  // to come (newest() + 1). InvalidArgument for a later one, or for a range
-  // without an end.
+  // Adds a worker's mark of a cut, or its report of what it trained before the
+  // cut newest() + 1, which is not open yet. InvalidArgument for a larger
+  // number, or for a range whose end is not after its begin.
   absl::Status Mark(const v1::MarkCutRequest& request);
-  // The worker's incarnation takes no more part.
+  // The open cut no longer waits for this worker: its incarnation is gone.
   void Withdraw(uint32_t worker) { waited_for_.erase(worker); }
-  // The open cut gets no checkpoint, for this reason. The first one stays.
+  // The open cut gets no checkpoint, for this reason. The first reason stays.
   void EndEarly(std::string why);
   // Empty: it was not ended early.
   const std::string& ended_why() const { return ended_why_; }
@@ -54,24 +54,24 @@ class CutState {
   uint32_t FirstWaitedFor() const { return *waited_for_.begin(); }
   void Close();
 
-  // Examples of a dead worker that are covered without a mark of it: before
-  // newest() if no cut is open, else before the one after it.
+  // Adds examples of a dead worker that are covered without its mark. They
+  // belong before newest() if no cut is open, else before the cut after it.
   void Cover(const std::string& phase_name,
              const std::vector<v1::DataRange>& ranges);
   // Examples before newest(), by phase name.
   std::map<std::string, RangeSet> Covered() const;
   // Numbers up to this one have been used.
   void Skip(uint64_t largest) { newest_ = std::max(newest_, largest); }
-  // Those of a checkpoint that the job goes on from.
+  // Continues from a checkpoint: takes its cut and its coverage.
   void Restore(const v1::CheckpointManifest& manifest);
 
   void Save(v1::SavedCutState* state) const;
-  // Takes the place of what is there.
+  // Replaces what is there.
   void Load(const v1::SavedCutState& state);
 
  private:
   struct Report {
-    // Of pushes before this cut.
+    // The examples belong before this cut.
     uint64_t cut = 0;
     v1::TrainedExamples trained;
   };
@@ -83,7 +83,7 @@ class CutState {
   std::string ended_why_;
   // By phase name, before newest_.
   std::map<std::string, RangeSet> covered_;
-  // Of cuts to come.
+  // Reports for cuts that are not open yet.
   std::vector<Report> later_;
 };
 

@@ -1,4 +1,4 @@
-// What becomes of the examples that a worker had when it died, asynchronous
+// Decides what becomes of the examples that a dead worker had leased, in async
 // mode (docs/design/0010-deaths-of-workers-and-coordinator.md).
 
 #ifndef OARLOCK_COORDINATOR_DEAD_WORKER_RECOVERY_H_
@@ -14,12 +14,13 @@
 
 namespace oarlock::coordinator {
 
-// What an incarnation has of one epoch and did not say that it is done.
+// What an incarnation has leased of one epoch and has not reported as done.
 struct LeasedExamples {
-  // Without what a mark has covered. Rows and dense parameters need gradients
-  // of them.
+  // Ranges, without the examples that a mark has covered. Both rows and dense
+  // parameters need their gradients.
   std::vector<v1::DataRange> ranges;
-  // Without a name: each says by itself which gradients are needed.
+  // Push completions without the name of a push. Each lists separately the
+  // examples that rows need and those that dense parameters need.
   std::vector<v1::PushCompletion> push_completions;
 };
 
@@ -28,40 +29,45 @@ struct DeadWorker {
   Generation generation{0};
   // By epoch.
   std::map<uint32_t, LeasedExamples> leased;
-  // Of all servers, in any order.
+  // The ledgers of all servers, in any order.
   std::vector<v1::WorkerLedger> ledgers;
 };
 
-// Disjoint: an example goes back, or it is covered.
+// The decision for one epoch. `returned` and `covered` are disjoint.
 struct RecoveredEpoch {
-  // Without lease numbers. Those with a name complete the worker's pushes, in
-  // the order of their sequences; the others have either examples or
-  // dense_examples, at most kMaxCompletionExamples.
+  // Without lease numbers. A completion with a name completes the worker's push
+  // of that name; these are in the order of their sequences. A completion
+  // without a name has either `examples` or `dense_examples`, at most
+  // kMaxCompletionExamples of them.
   std::vector<v1::PushCompletion> push_completions;
-  // Nothing of these was applied: leased again.
+  // No gradients of these examples were applied: they are leased again.
   std::vector<v1::DataRange> returned;
-  // Ascending. Not to be leased as ranges again: applied, or will be when the
-  // push completions are done.
+  // Ascending. These must not be leased as ranges again: their gradients are
+  // applied, or will be when the push completions are done.
   std::vector<v1::DataRange> covered;
 };
 
-// So that more than one worker works off what a dead one has left.
+// A limit, so that more than one worker works on what a dead worker has left.
 inline constexpr uint64_t kMaxCompletionExamples = 4096;
 
-// By epoch. A push counts as applied on all servers when one of these holds:
+// The result is by epoch. A push counts as applied on all servers when one of
+// these holds:
 //
-// 1. its sequence is a window or more below the highest that any server saw:
-//    the client's rule;
-// 2. all of its messages were applied, some on this server, some on that;
-// 3. nothing of it is leased any more: the worker has marked it, or said that
-//    it is done, after all servers had answered. A server that came back from
-//    a checkpoint knows nothing of pushes before it, which were marked.
+// 1. Its sequence is a window or more below the highest that any server saw. By
+//    the client's rule (base/push_window.h) all servers had acknowledged it.
+// 2. All of its messages were applied, each on its own server.
+// 3. Nothing of it is leased any more: the worker has marked it, or reported it
+//    as done, after all servers had acknowledged it. A server that came back
+//    from a checkpoint has no record of the pushes before that checkpoint, but
+//    those were marked.
 //
-// All others that a server has a record of are completed under their name: a
-// message that is not told as applied may be so in some of its groups. An
-// example that is leased, and whose gradients of one kind, rows or dense
-// parameters, are in a push that a server knows and those of the other kind are
-// not, is completed without a name.
+// Every other push that a server has a record of is completed under its name. A
+// message of it that is not reported as applied may still be applied in some of
+// its key groups.
+//
+// A leased example may have its gradients of one kind, rows or dense
+// parameters, in a recorded push, and those of the other kind in no push. The
+// missing gradients are completed without a name.
 //
 // REQUIRES: no push of the worker is applied any more. The intervals of a push
 // are of one epoch.

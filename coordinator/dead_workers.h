@@ -1,6 +1,32 @@
-// What the coordinator knows of worker incarnations that may push no more:
-// whether servers refuse them, what servers have applied of their pushes, and
-// which of them nobody will ever hear of again.
+// The coordinator's record of dead workers, the incarnations that may push no
+// more: whether servers fence them, what servers have applied of their pushes,
+// and which of them are forgotten.
+//
+// The states of an incarnation, and the functions that move it:
+//
+//   alive      (a WorkerRecord)
+//     |  Coordinator::Withdraw calls Add: its lease has run out, a newer
+//     |  incarnation has registered, it has finished or failed, or a new run
+//     |  has begun.
+//     v
+//   pending    (a Record that is not claimed)
+//     |  If it needs ledgers, Describe requests them and RecordLedgers keeps
+//     |  them, until the newest generation of every server has sent one.
+//     |  Otherwise it waits until all servers in reach of a worker fence it.
+//     |  Then Coordinator::RecoverWorkers calls Claim.
+//     v
+//   claimed    (a Record that is claimed)
+//     |  With ledgers, RecoverExamples decides which of its examples are
+//     covered |  and which are leased again, and makes push completions.
+//     Without them, |  RangeQueue::Reclaim has all of its ranges leased again.
+//     Then Forget |  waits until no push of it has to be completed and all
+//     older |  incarnations of the same worker are forgotten.
+//     v
+//   forgotten  (final; an entry of forgotten_)
+//        Describe reports it, and servers forget its pushes.
+//
+// Coordinator::Restore moves all incarnations that are older than a checkpoint
+// to `forgotten` at once.
 
 #ifndef OARLOCK_COORDINATOR_DEAD_WORKERS_H_
 #define OARLOCK_COORDINATOR_DEAD_WORKERS_H_
@@ -20,26 +46,26 @@ namespace oarlock::coordinator {
 
 // Not thread-safe: the coordinator guards it.
 //
-// An incarnation is pending until servers refuse its pushes and, if some may be
-// partly applied, every server has given its ledger; then it is claimed, once,
-// by whoever decides what becomes of its examples. It is forgotten when it and
-// all older ones of its index are claimed and nobody has to complete a push of
-// theirs.
+// An incarnation is pending until servers refuse its pushes and, if some of
+// these may be partly applied, every server has sent its ledger. Then the
+// coordinator claims it, once, and decides what becomes of its examples. It is
+// forgotten when it and all older incarnations of its index are claimed and no
+// push of theirs has to be completed.
 class DeadWorkers {
  public:
   struct Incarnation {
     WorkerIndex worker{0};
     Generation generation{0};
-    // Servers that act by this workers version refuse it.
+    // Servers that act by this workers version, or a newer one, fence it.
     uint64_t fenced_by = 0;
-    // It had examples to train and has not said that it is done with them:
-    // what becomes of them depends on what servers have applied.
+    // It had leased examples of an epoch and has not finished. What becomes of
+    // these depends on what servers have applied.
     bool needs_ledgers = false;
   };
-  // One that is claimed.
+  // An incarnation that is claimed.
   struct Claimed {
     Incarnation incarnation;
-    // Of all servers by index, if it needs them.
+    // The ledgers of all servers, by index, if it needs them.
     std::vector<v1::WorkerLedger> ledgers;
   };
 
@@ -47,31 +73,35 @@ class DeadWorkers {
   // All incarnations of this index up to the generation are forgotten.
   void SetForgotten(WorkerIndex worker, Generation generation);
 
-  // A server's ledgers. Those that nobody has asked for, or that it gave
-  // before it refused the incarnation's pushes, are not looked at.
+  // Records a server's ledgers. Ignores a ledger that is not needed, and one
+  // that the server sent before it fenced the incarnation.
   void RecordLedgers(const v1::ServerHeartbeatRequest& request);
-  // Which ledgers are wanted of this incarnation of a server; who is forgotten.
+  // Adds which ledgers this incarnation of the server has to send, and which
+  // incarnations are forgotten.
   void Describe(ServerIndex server, uint64_t server_generation,
                 v1::ServerHeartbeatResponse* response) const;
 
-  // The oldest one that can be claimed. `known_version`: by which all servers
-  // act that are in a worker's reach. `server_generations`: the newest, by
-  // index; a ledger of an older one does not count, its successor may know
-  // less.
+  // Claims the oldest incarnation that can be claimed. `known_version`: all
+  // servers in reach of a worker act by this workers version or a newer one.
+  // `server_generations`: the newest generations, by index. A ledger of an
+  // older generation does not count, since that server's successor may have
+  // lost pushes.
   std::optional<Claimed> Claim(uint64_t known_version,
                                const std::vector<uint64_t>& server_generations);
-  // Forgets whom it can. `has_push_completions` says whether pushes of an
-  // incarnation are to be completed.
+  // Forgets every incarnation that can be forgotten. `has_push_completions`
+  // returns whether pushes of an incarnation have yet to be completed.
   void Forget(
       const std::function<bool(WorkerIndex, Generation)>& has_push_completions);
 
-  // Of those that may push no more, forgotten or not, by worker index.
+  // The newest generation of each worker that may push no more, forgotten or
+  // not, by worker index.
   std::map<uint32_t, uint64_t> Newest() const;
-  // The pending one whose ledgers are waited for the longest; null: none.
+  // The pending incarnation that has waited for ledgers the longest; null if
+  // there is none.
   const Incarnation* FirstUnrecovered() const;
 
   void Save(v1::SavedDeadWorkers* state) const;
-  // Takes the place of what is there.
+  // Replaces what is there.
   void Load(const v1::SavedDeadWorkers& state);
 
  private:
@@ -86,9 +116,9 @@ class DeadWorkers {
     std::map<uint32_t, Reported> ledgers;
   };
 
-  // In the order of their deaths; without those that are forgotten.
+  // In the order of their deaths, without those that are forgotten.
   std::vector<Record> records_;
-  // By worker index.
+  // By worker index: the newest generation that is forgotten.
   std::map<uint32_t, uint64_t> forgotten_;
 };
 

@@ -1,4 +1,4 @@
-// What the coordinator tells of the job as a whole.
+// Metrics of the job as a whole, as the coordinator sees it.
 
 #ifndef OARLOCK_COORDINATOR_JOB_METRICS_H_
 #define OARLOCK_COORDINATOR_JOB_METRICS_H_
@@ -8,8 +8,8 @@
 
 namespace oarlock::coordinator {
 
-// Who takes part, and how far the newest phase of each kind ("train", "test")
-// is over all workers, as of their last heartbeats.
+// How many workers and servers take part, and how far the newest phase of each
+// kind ("train", "test") is, over all workers, as of their last heartbeats.
 void CollectJobMetrics(const Coordinator& coordinator,
                        MetricsSnapshot* snapshot);
 

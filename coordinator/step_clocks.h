@@ -1,4 +1,5 @@
-// How many steps each worker has finished, and who waits for the slowest (ssp).
+// How many steps each worker has finished, and which workers wait for the
+// slowest (ssp).
 
 #ifndef OARLOCK_COORDINATOR_STEP_CLOCKS_H_
 #define OARLOCK_COORDINATOR_STEP_CLOCKS_H_
@@ -17,13 +18,14 @@
 
 namespace oarlock::coordinator {
 
-// Not thread-safe: the coordinator guards it, and runs the replies when it has
-// let go of its lock. Knows no bound: a worker asks to be told when the slowest
-// has finished as many steps as its own bound demands.
+// Not thread-safe: the coordinator guards it, and runs the replies after it has
+// released its lock. It has no staleness bound: in a call, a worker names the
+// number of steps that the slowest worker must have finished.
 //
-// A member joins with as many steps as the slowest one has finished (none: 0),
-// so the slowest of known members never falls behind by a join. Members that a
-// successor of the coordinator does not know join with their next report.
+// A member joins with the number of steps that the slowest member has finished,
+// 0 if there is no member. So a join never lowers the steps of the slowest
+// known member. A successor of the coordinator begins without members; they
+// join with their next report.
 class StepClocks {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<v1::StepClockResponse>)>;
@@ -35,20 +37,20 @@ class StepClocks {
 
   // Steps of the slowest where there is no member.
   static constexpr uint64_t kNobody = ~uint64_t{0};
-  // The response when nobody is to wait.
+  // The response when no worker has to wait.
   static v1::StepClockResponse Unlimited();
 
-  // A call of the newest generation of the worker, as in
-  // proto/v1/coordinator_service.proto. It waits until `deadline`; a later one
-  // of the same worker that waits takes its place. Returns whom to answer now.
+  // Takes a call of the newest generation of the worker, as in
+  // proto/v1/coordinator_service.proto. The call waits until `deadline`. A later waiting call
+  // of the same worker replaces it. Returns the replies that are due now.
   Replies Call(const v1::StepClockRequest& request, absl::Time deadline,
                Done done);
-  // The worker is gone: it is no longer waited for, its own wait is answered
-  // with `why`.
+  // The worker is gone: others no longer wait for it, and its own wait is
+  // answered with `why`.
   Replies Remove(WorkerIndex worker, const absl::Status& why);
-  // Answers the waits whose deadline has come with what is known.
+  // Answers the waits whose deadline has come, with the present step counts.
   Replies Expire(absl::Time now);
-  // Answers all waits: nobody is to wait.
+  // Answers all waits: no worker has to wait.
   Replies ReleaseAll();
   Replies AnswerAll(const absl::Status& status);
 
@@ -57,7 +59,7 @@ class StepClocks {
  private:
   struct Clock {
     uint64_t generation = 0;
-    // Of the newest call that has changed something.
+    // Number of the newest call that has changed something.
     uint64_t request = 0;
     bool member = false;
     uint64_t finished = 0;
@@ -71,7 +73,8 @@ class StepClocks {
 
   void Change(const v1::StepClockRequest& request);
   v1::StepClockResponse ResponseTo(uint32_t worker) const;
-  // Takes the waiters out that `pick` picks, answered with what is known.
+  // Removes the waiters for which `pick` is true; returns their replies, with
+  // the present step counts.
   template <typename Predicate>
   Replies Take(Predicate pick);
 

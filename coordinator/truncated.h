@@ -1,4 +1,4 @@
-// What others say in words, before it is kept and told again.
+// Limits the length of texts from other processes that the coordinator keeps.
 
 #ifndef OARLOCK_COORDINATOR_TRUNCATED_H_
 #define OARLOCK_COORDINATOR_TRUNCATED_H_

@@ -1,12 +1,11 @@
-// The coordinator's log on disk (durability `log`), and the way back from
-// it: the calls themselves, with the times at which they were done, and now and
-// then the whole state (docs/push_log_format.md).
+// The coordinator's log on disk (durability `log`) and its replay. The log
+// holds the calls, with the times at which they were done, and now and then the
+// whole state (docs/push_log_format.md).
 //
-// Whatever somebody was told lies in the log as long as the system lives: a
-// call is with the system before it is done and answered. After a loss of power
-// the end of the log may be missing, and workers and servers may know more than
-// it does; so it is good for the boot of the system that it was written under
-// and no other.
+// What a caller was answered is in the log as long as the system runs: the
+// system has a call before it is done and answered. After a loss of power the
+// end of the log may be missing, and workers and servers may be ahead of it. So
+// a log is valid only for the boot of the system under which it was written.
 
 #ifndef OARLOCK_COORDINATOR_LOG_COORDINATOR_LOG_H_
 #define OARLOCK_COORDINATOR_LOG_COORDINATOR_LOG_H_
@@ -30,28 +29,29 @@
 namespace oarlock::coordinator {
 
 struct CoordinatorLogOptions {
-  // Its own.
+  // A directory of its own.
   std::string directory;
-  // Do again what the log has, or drop it.
+  // Replay what the log has, or drop it.
   bool replay = false;
-  // What is done again may be of a job of another number of workers.
+  // What is replayed may be of a job with another number of workers.
   bool any_num_workers = false;
-  // Is told of calls before they are done; outlives the log. Null: nobody is.
+  // Gets each call before it is done; outlives the log. Null: not used.
   RunFile* run_file = nullptr;
   // See BootId.
   std::string boot_id;
-  // A state is written when the calls since the last one take this, and four
-  // times what that one took.
+  // A state is written when the calls since the last one take this many bytes
+  // and four times as many as that state.
   uint64_t calls_bytes_max = uint64_t{16} << 20;
   // A state is split into records of this size. 1 to kMaxLogRecordBytes.
   size_t record_bytes = size_t{32} << 20;
 };
 
-// What a record is; on disk, never changed. A log of pushes has others.
+// Kinds of records. The numbers are on disk and never change. A log of pushes
+// has other ones.
 enum class CoordinatorRecord : uint32_t {
   // A CoordinatorCall.
   kCall = 16,
-  // Bytes of a CoordinatorSnapshot: all but the last part, and the last.
+  // Bytes of a CoordinatorSnapshot: every part but the last, and the last part.
   kStatePart = 17,
   kStateEnd = 18,
 };
@@ -59,18 +59,18 @@ enum class CoordinatorRecord : uint32_t {
 // Thread-safe as CallLog says.
 class CoordinatorLog : public CallLog {
  public:
-  // Drops what there is, or does it again on `coordinator`, to which nothing
-  // has happened yet. FailedPrecondition for the log of another boot; DataLoss,
-  // naming the file, for a damaged log or one of another job's shape; errors of
-  // the disk. The coordinator writes to the log once it is given it by
-  // SetLog, after ResumeRun where something was replayed. `clock` is monotonic;
-  // what is given outlives the log.
+  // Drops what there is, or replays it on `coordinator`, to which nothing has
+  // happened yet. FailedPrecondition for the log of another boot; DataLoss,
+  // naming the file, for a damaged log or one of a job with another shape;
+  // errors of the disk. The coordinator writes to the log only after SetLog. If
+  // something was replayed, call ResumeRun or BeginRun before SetLog. `clock`
+  // is monotonic; what is given outlives the log.
   static absl::StatusOr<std::unique_ptr<CoordinatorLog>> Open(
       const CoordinatorLogOptions& options, storage::FileSystem* files,
       Coordinator* coordinator, const Clock& clock);
 
-  // Whether the coordinator has taken something over. A log without a whole
-  // state is of one that has never answered anybody.
+  // Whether the coordinator has taken a state over. A log without a whole state
+  // is from a coordinator that never answered a call.
   bool replayed() const { return replayed_; }
 
   absl::Status Append(const v1::CoordinatorCall& call) override;
@@ -89,7 +89,7 @@ class CoordinatorLog : public CallLog {
   void SetStateDue();
 
   const CoordinatorLogOptions options_;
-  // Of Open alone.
+  // Used by Open alone.
   Coordinator* const coordinator_;
   std::string state_parts_;
   uint64_t state_parts_number_ = 0;
@@ -99,11 +99,11 @@ class CoordinatorLog : public CallLog {
 
   // Set by Open.
   std::unique_ptr<storage::PushLog> log_;
-  // The number of the last state; a record has that of the state before it, as
-  // its cut.
+  // The number of the last state. A record carries, as its cut, the number of
+  // the state before it.
   std::atomic<uint64_t> state_number_ = 0;
   std::atomic<uint64_t> state_bytes_ = 0;
-  // Size of the log.
+  // A state is due when the log is larger than this.
   std::atomic<uint64_t> state_due_at_ = 0;
 };
 

@@ -22,22 +22,23 @@ class RangeSet {
     sources_[range.source()].Add(range.begin(), range.end());
   }
 
-  // What of `range` is not in the set, ascending, each with where to find it.
-  // The last one keeps an end that is not known.
+  // The parts of `range` that are not in the set, ascending, each with the
+  // place in the file where a reader finds it. If the end of `range` is not
+  // known, neither is that of the last part.
   std::vector<v1::DataRange> Missing(const v1::DataRange& range) const;
-  // What of `range` is in the set, likewise.
+  // The parts of `range` that are in the set, likewise.
   std::vector<v1::DataRange> Common(const v1::DataRange& range) const;
 
   // Ascending by (source, begin), disjoint, not adjacent.
   std::vector<v1::DataRange> ranges() const;
-  // Examples in all of them.
+  // Number of examples in the set.
   uint64_t size() const;
 
  private:
   std::map<uint32_t, IntervalSet> sources_;
 };
 
-// Sets by phase name, on disk and back.
+// Save and load sets by phase name.
 void SaveCovered(const std::map<std::string, RangeSet>& sets,
                  google::protobuf::RepeatedPtrField<v1::CoveredState>* state);
 void LoadCovered(

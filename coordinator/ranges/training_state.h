@@ -1,6 +1,6 @@
-// What a job's training is up to beyond the ranges of its phases: what
-// evaluations have said, whether it was stopped, which epochs were begun, and
-// which files an online job trains in them.
+// What the coordinator knows of a job's training besides ranges: the
+// evaluations, whether training was stopped, which epochs were begun, and which
+// files an online job trains in them.
 
 #ifndef OARLOCK_COORDINATOR_RANGES_TRAINING_STATE_H_
 #define OARLOCK_COORDINATOR_RANGES_TRAINING_STATE_H_
@@ -24,9 +24,11 @@ namespace oarlock::coordinator {
 //
 // Invariants:
 // 1. A stop is never taken back within a run, and the first reason stays.
-// 2. Whether an epoch begins is decided once; all who ask hear the same.
-// 3. Files have the epochs 0, 1, 2 ...; no two have one name; one is added when
-//    all before it are trained, so at most the last one is not.
+// 2. Whether an epoch begins is decided once; all callers get the same
+//    response.
+// 3. Files have the epochs 0, 1, 2 ... No two files have the same name. A file
+//    is added only when all before it are trained, so at most the last one is
+//    not trained.
 class TrainingState {
  public:
   static constexpr size_t kMaxEvaluations = 4096;
@@ -40,8 +42,9 @@ class TrainingState {
   // InvalidArgument for names that are empty or too long; AlreadyExists when
   // this run has another one of the same phase, which ended at another time.
   absl::Status CheckEvaluation(const v1::Evaluation& evaluation) const;
-  // One that is told again takes its own place; beyond kMaxEvaluations the
-  // oldest goes. REQUIRES: CheckEvaluation(evaluation) is OK.
+  // Adds an evaluation. One that is reported again replaces its earlier report.
+  // Beyond kMaxEvaluations the oldest is dropped. REQUIRES:
+  // CheckEvaluation(evaluation) is OK.
   void Report(const v1::Evaluation& evaluation);
 
   void Stop(const std::string& reason);
@@ -49,8 +52,8 @@ class TrainingState {
 
   bool Begin(uint32_t epoch);
 
-  // See RecordFile in proto/v1/coordinator_service.proto, but for whether all
-  // of it is trained, which the caller knows.
+  // Checks what RecordFile in proto/v1/coordinator_service.proto requires, except whether the
+  // whole file is trained: the caller checks that.
   absl::Status CheckFile(const v1::TrainingFile& file) const;
   // REQUIRES: CheckFile(file) is OK.
   void RecordFile(const v1::TrainingFile& file);
@@ -59,28 +62,29 @@ class TrainingState {
   const std::vector<v1::TrainingFile>& files() const { return files_; }
 
   void Describe(v1::JobStatusResponse* status) const;
-  // The part of a checkpoint whose cut has all of the epochs before
-  // `trained_epochs`.
+  // Fills in this part of a checkpoint's manifest. The cut has all of the
+  // epochs before `trained_epochs`.
   void DescribeCut(uint32_t trained_epochs,
                    v1::CheckpointManifest* manifest) const;
   void Restore(const v1::CheckpointManifest& manifest);
 
-  // All workers are new: nothing is stopped, and all begin again at the epochs
-  // that are left.
+  // All workers are new: training is not stopped, and all workers begin again
+  // at the epochs that are left.
   void BeginRun();
 
   void Save(v1::SavedTrainingState* state) const;
-  // Takes the place of what is there.
+  // Replaces what is there.
   void Load(const v1::SavedTrainingState& state);
 
  private:
   void SetFiles(std::vector<v1::TrainingFile> files);
-  // Of this run; evaluations_.size(): there is none.
+  // Index of this run's evaluation of the phase; evaluations_.size(): there is
+  // none.
   size_t FindEvaluation(const std::string& phase_name) const;
 
   std::deque<v1::Evaluation> evaluations_;
-  // The first ones are of runs before this one: an epoch that was cut short
-  // then is evaluated again when it has been trained to its end.
+  // The first evaluations are from earlier runs. An epoch that an earlier run
+  // cut short is evaluated again when it is trained to its end.
   size_t num_former_evaluations_ = 0;
   bool stopped_ = false;
   std::string stop_reason_;
