@@ -1,5 +1,5 @@
-// How many pushes each server has acknowledged since which cut: what a server
-// that came back without its log has lost.
+// Counts the pushes that each server has acknowledged, by cut. The counts say
+// what a server has lost that came back without its log.
 
 #ifndef OARLOCK_CLIENT_ACKNOWLEDGED_PUSHES_H_
 #define OARLOCK_CLIENT_ACKNOWLEDGED_PUSHES_H_
@@ -18,9 +18,9 @@ namespace oarlock::client {
 // Thread-safe.
 class AcknowledgedPushes {
  public:
-  // Cuts that are told apart. Servers come back from the newest checkpoint, so
-  // older counts matter only after as many cuts in a row that failed; then they
-  // count with the oldest one kept.
+  // Cuts that are counted apart. Servers come back from the newest checkpoint,
+  // so older counts matter only after this many cuts in a row have failed. Then
+  // they count with the oldest cut that is kept.
   static constexpr size_t kMaxCuts = 16;
 
   explicit AcknowledgedPushes(size_t num_servers) : counts_(num_servers) {}
@@ -36,7 +36,7 @@ class AcknowledgedPushes {
     counts.begin()->second += oldest;
   }
 
-  // Pushes that do not belong before `cut`.
+  // Number of pushes that do not belong before `cut`.
   uint64_t CountFrom(ServerIndex server, uint64_t cut) const {
     absl::MutexLock lock(&mutex_);
     const std::map<uint64_t, uint64_t>& counts = counts_[server.value()];
@@ -46,7 +46,7 @@ class AcknowledgedPushes {
     }
     return count;
   }
-  // They are lost, which is accepted.
+  // Drops these pushes from the counts: they are lost, and that is accepted.
   void ForgetFrom(ServerIndex server, uint64_t cut) {
     absl::MutexLock lock(&mutex_);
     std::map<uint64_t, uint64_t>& counts = counts_[server.value()];

@@ -1,5 +1,5 @@
 // Frames the messages of the parameter client around the caller's arrays, and
-// takes the blocks of responses into replicas.
+// copies the blocks of responses into replicas.
 
 #ifndef OARLOCK_CLIENT_FRAME_MESSAGES_H_
 #define OARLOCK_CLIENT_FRAME_MESSAGES_H_
@@ -19,8 +19,8 @@
 
 namespace oarlock::client {
 
-// How values travel, those of sparse rows and of dense blocks alike. Callers
-// and tables have floats in any case.
+// How values travel, both of sparse rows and of dense blocks. Callers and
+// tables have floats in any case.
 struct ValueFormats {
   // Of pulled values, and of those that a push returns.
   v1::ValueFormat pull = v1::FLOAT32;
@@ -32,7 +32,7 @@ struct ValueFormats {
 grpc::Slice Share(const void* data, size_t size,
                   const std::shared_ptr<const void>& owner);
 
-// Gradients of a run; floats stay where they lie, in memory of `owner`.
+// Gradients of a run. Floats stay where they are, in memory of `owner`.
 grpc::ByteBuffer FrameSparsePush(const v1::RequestHeader& header,
                                  const SparseGradients& sparse, size_t dim,
                                  const GroupRun& run,
@@ -45,8 +45,9 @@ grpc::ByteBuffer FrameDensePush(const v1::RequestHeader& header,
                                 const ValueFormats& formats,
                                 const std::shared_ptr<const void>& owner);
 
-// Asks for those blocks of the run that changed since `replica` got them from
-// this incarnation of the server; from another one, for all.
+// Requests those blocks of the run that changed since `replica` got them from
+// this incarnation of the server. If it got them from another incarnation, all
+// of them are sent.
 grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
                                 const BlockRun& run,
                                 const DenseReplica& replica,
@@ -55,7 +56,8 @@ grpc::ByteBuffer FrameDensePull(const v1::RequestHeader& header, TableId table,
 // Gives the replica the table's size.
 void Resize(const v1::DenseTableConfig& dense, DenseReplica* replica);
 
-// Takes the blocks of a response. Internal when they do not lie in the run.
+// Copies the blocks of a response. Internal when a block is not in the run, or
+// when floats are missing.
 absl::Status CopyBlocks(const v1::DenseTableConfig& dense, const BlockRun& run,
                         const wire::DenseResponseView& view,
                         DenseReplica* replica);

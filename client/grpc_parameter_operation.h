@@ -1,4 +1,4 @@
-// What GrpcParameterClient's pulls and pushes wait for.
+// A pull or a push of GrpcParameterClient that waits for its responses.
 
 #ifndef OARLOCK_CLIENT_GRPC_PARAMETER_OPERATION_H_
 #define OARLOCK_CLIENT_GRPC_PARAMETER_OPERATION_H_
@@ -13,8 +13,8 @@
 
 namespace oarlock::client {
 
-// Counts the responses of an operation's messages; calls `done` after the last
-// with the first failure.
+// Counts the responses of an operation's messages. After the last one, calls
+// `done` with the first failure, or OK.
 class GrpcParameterClient::Operation {
  public:
   Operation(size_t num_messages, Done done)
@@ -26,7 +26,7 @@ class GrpcParameterClient::Operation {
       if (!status.ok() && status_.ok()) status_ = std::move(status);
       if (--remaining_ > 0) return;
     }
-    // Nobody else can touch it any more.
+    // No other thread uses this any more.
     absl::MutexLock lock(&mutex_);
     std::exchange(done_, nullptr)(status_);
   }

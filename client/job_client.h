@@ -1,5 +1,5 @@
-// What a worker asks of the coordinator: its place in the job, ranges,
-// barriers, and somebody to report to.
+// A worker's client of the coordinator: its place in the job, ranges, barriers,
+// and reports.
 
 #ifndef OARLOCK_CLIENT_JOB_CLIENT_H_
 #define OARLOCK_CLIENT_JOB_CLIENT_H_
@@ -30,10 +30,10 @@ namespace oarlock::client {
 struct PushCompletion {
   // Number of the lease.
   uint64_t lease = 0;
-  // The push that is to be completed; not set: what is missing goes in pushes
+  // The push that is to be completed. Not set: what is missing goes in pushes
   // of the worker's own.
   std::optional<PushStamp> push;
-  // Rows need gradients of these examples, with a name in one push.
+  // Rows need gradients of these examples; if `push` is set, all in one push.
   std::vector<data::DataRange> examples;
   // Dense parameters need gradients of these.
   std::vector<data::DataRange> dense_examples;
@@ -50,10 +50,10 @@ struct Leases {
 // client's time limit.
 class JobClient {
  public:
-  // Returns what happened since it was called last; called by the heartbeat.
+  // Returns the progress since its last call. The heartbeat calls it.
   using ProgressSource = absl::AnyInvocable<std::vector<v1::PhaseProgress>()>;
 
-  // Told the newest cut that heartbeats have named and, in sync mode, the round
+  // Gets the newest cut that heartbeats have named and, in sync mode, the round
   // with which it ends (0: not known yet). Must not block.
   using CutObserver = std::function<void(uint64_t cut, uint64_t round)>;
 
@@ -66,65 +66,70 @@ class JobClient {
 
   // Reports are collected from `source` from now on until Finish.
   virtual void SetProgressSource(ProgressSource source) = 0;
-  // Collects and sends a report now, so that a status asked for next has it.
+  // Collects and sends a report now, so that a later GetJobStatus includes it.
   virtual absl::Status Report() = 0;
 
   // Whether cuts may be opened: the job has a checkpoint directory.
   virtual bool takes_cuts() const { return false; }
   // The newest cut when this worker registered: its pushes begin after it.
   virtual uint64_t first_cut() const { return 0; }
-  // Epochs that were wholly trained when it registered: the job was resumed.
+  // Number of epochs that were wholly trained when this worker registered, in
+  // an earlier run from which the job was resumed.
   virtual uint32_t trained_epochs() const { return 0; }
-  // Epochs after which an incarnation before this one has met, or was
-  // about to, in this run of the job. 0: this is the first one, or the one
-  // before died in the first epoch of the run.
+  // Number of epochs of which an earlier incarnation of this worker trained its
+  // share in this run of the job: it called WaitForTrained after them. 0: this
+  // is the first incarnation, or the earlier one died in the first epoch of the
+  // run.
   virtual uint32_t own_trained_epochs() const { return 0; }
-  // `observer` is called with each heartbeat; the one before it is not called
-  // any more. Null: nobody.
+  // Each heartbeat calls `observer` from now on; an earlier observer is not
+  // called any more. Null: none.
   virtual void SetCutObserver(CutObserver observer) = 0;
-  // Everything that this worker pushed before `cut` is applied on all servers;
-  // `trained` are the examples of it that were not told before. Said again is
-  // harmless. A number that is one beyond the newest: this worker will push
-  // nothing before that cut any more that it has not told.
+  // Reports that everything that this worker pushed before `cut` is applied on
+  // all servers. `trained`: the examples of these pushes that were not reported
+  // before. A repeated report is harmless. `cut` may be one beyond the newest:
+  // then the worker promises to push nothing more before that cut, except what
+  // it has reported.
   virtual absl::Status MarkCut(
       uint64_t cut, const std::vector<v1::TrainedExamples>& trained) = 0;
 
   // Returns when all live workers have called it with this name. Aborted when
   // this worker was fenced.
   virtual absl::Status Barrier(const std::string& name) = 0;
-  // Barrier("train/EPOCH/trained"): this worker's share of the epochs
-  // up to `epoch` is trained, and its pushes are acknowledged. So it counts as
-  // arrived also if it dies, and its successor's own_trained_epochs() are more.
+  // Barrier("train/EPOCH/trained"): this worker's share of the epochs up to
+  // `epoch` is trained, and its pushes are acknowledged. So it counts as
+  // arrived even if it dies, and its successor's own_trained_epochs() is
+  // larger.
   virtual absl::Status WaitForTrained(uint32_t epoch) {
     return Barrier(AfterTraining(epoch));
   }
 
-  // Sync: takes part in every round from the next one on. Returns the number
-  // of complete rounds (the same on all servers once all workers have joined).
+  // Sync: takes part in every round from the next one on. Returns the number of
+  // complete rounds (the same on all servers once all workers have joined).
   virtual absl::StatusOr<uint64_t> JoinRounds() = 0;
   virtual absl::Status LeaveRounds() = 0;
 
-  // ssp: this worker counts steps and is waited for from now on. Returns the
-  // number that it begins with.
+  // ssp: from now on this worker counts steps, and others wait for it. Returns
+  // the number of steps that it begins with.
   virtual absl::StatusOr<uint64_t> JoinSteps() { return 0; }
-  // It has finished `finished` steps. Returns how many every worker that counts
-  // steps has: at once or, with `awaited`, when they are as many or a while has
-  // passed. kUnlimitedSteps: nobody is to wait. From any thread, any order.
+  // This worker has finished `finished` steps. Returns how many steps every
+  // worker that counts steps has finished, as soon as this is at least
+  // `awaited` or a while has passed. kUnlimitedSteps: no worker has to wait.
+  // From any thread, in any order.
   virtual absl::StatusOr<uint64_t> ReportSteps(uint64_t finished,
                                                uint64_t awaited) {
     return kUnlimitedSteps;
   }
-  // REQUIRES: no ReportSteps is under way, and none comes before JoinSteps.
+  // REQUIRES: no ReportSteps is running, and none is called before JoinSteps.
   virtual absl::Status LeaveSteps() { return absl::OkStatus(); }
 
-  // Every worker may define the same phase in the same way. `order` as
-  // DefinePhaseRequest has it. Returns, for a phase without items, the examples
-  // that were trained already.
+  // Every worker may define the same phase, in the same way. `order`: as in
+  // DefinePhaseRequest. For a phase without items, returns the examples that
+  // were trained already.
   virtual absl::StatusOr<data::ExampleIntervals> DefinePhase(
       const std::string& phase_name, const std::vector<data::DataRange>& items,
       uint64_t num_examples, const std::string& order) = 0;
-  // At most `max_items` items and push completions. None, and not exhausted:
-  // ask again soon.
+  // At most `max_items` items and push completions, together. If there are
+  // none, and the phase is not exhausted: call again soon.
   virtual absl::StatusOr<Leases> LeaseRanges(
       const std::string& phase_name, uint32_t max_items,
       const std::vector<uint64_t>& done_leases) = 0;
@@ -134,21 +139,22 @@ class JobClient {
   // Has the servers make a checkpoint; returns when it is current.
   // FailedPrecondition where the job makes none.
   virtual absl::Status Checkpoint() = 0;
-  // The same, and it stays until the next one that is the best. Its folder.
+  // The same; the checkpoint stays until the next one that is the best. Returns
+  // its folder.
   virtual absl::StatusOr<std::string> CheckpointBest() {
     const absl::Status made = Checkpoint();
     if (!made.ok()) return made;
     return std::string();
   }
 
-  // What follows is told in proto/v1/coordinator_service.proto.
+  // proto/v1/coordinator_service.proto describes what follows.
   virtual absl::Status ReportEvaluation(const v1::Evaluation& evaluation) {
     return absl::OkStatus();
   }
   virtual absl::Status StopTraining(const std::string& reason) {
     return absl::OkStatus();
   }
-  // Whether training is stopped, as far as this worker has heard.
+  // Whether training is stopped, as far as responses have shown.
   virtual bool training_stopped() const { return false; }
   virtual absl::StatusOr<bool> BeginEpoch(uint32_t epoch) { return true; }
   virtual absl::Status RecordFile(const v1::TrainingFile& file) {
@@ -167,7 +173,7 @@ class JobClient {
   virtual absl::Status Finish(const absl::Status& outcome) = 0;
 
  protected:
-  // Name of the barrier behind an epoch.
+  // Name of the barrier after an epoch.
   static std::string AfterTraining(uint32_t epoch) {
     return absl::StrCat("train/", epoch, "/trained");
   }

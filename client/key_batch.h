@@ -19,7 +19,7 @@ namespace oarlock::client {
 class KeyBatch {
  public:
   // Cost: a probe of an open-addressing table per key, without a branch that
-  // depends on the keys (about 9 cycles while the table is in the second
+  // depends on the keys (about 9 cycles while the table is in the second-level
   // cache), then a counting sort of the distinct keys by partition.
   // `partition_bits` in [0, 16]; fewer than 2^30 keys.
   void Build(absl::Span<const Key> keys, int partition_bits);
@@ -34,23 +34,24 @@ class KeyBatch {
  private:
   // Makes the table and the arrays large enough for `num_keys`.
   void Prepare(size_t num_keys);
-  // Distinct keys and their partitions, and for each key which one it is.
+  // Finds the distinct keys and their partitions, and for each key its index
+  // among the distinct ones.
   void FindDistinct(absl::Span<const Key> keys, int partition_bits);
-  // Moves them to their partition's place.
+  // Moves the distinct keys to the places of their partitions.
   void GroupByPartition(int partition_bits);
 
   std::vector<Key> keys_;
   std::vector<KeyGroup> groups_;
   std::vector<uint32_t> row_of_key_;
 
-  // An entry is empty if it is below first_entry_, else first_entry_ + the
-  // index of a distinct key: what earlier batches wrote is empty without being
-  // cleared. Four entries a key, which for a batch of 13,000 keys fit the
-  // second cache.
+  // An entry is empty if it is below first_entry_, else it is first_entry_ +
+  // the index of a distinct key. So what earlier batches wrote is empty without
+  // being cleared. Four entries a key; for a batch of 13,000 keys they fit the
+  // second-level cache.
   std::vector<uint32_t> table_;
   uint32_t first_entry_ = 1;
-  // Of an entry in that part of the table which this batch uses: where a key
-  // comes to lie depends on its batch alone.
+  // The entries of the table that this batch uses, less 1: where a key is
+  // stored depends on its batch alone.
   size_t mask_ = 0;
 
   // Of the distinct keys, in the order in which they were found. These arrays

@@ -13,8 +13,8 @@
 
 namespace oarlock::client {
 
-// Thread-safe. Asked with every response, so a number that is known costs one
-// comparison.
+// Thread-safe. Observe is called with every response, so a number that is known
+// costs one comparison.
 class NewestCut {
  public:
   // See ParameterClient::SetCutObserver.

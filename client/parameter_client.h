@@ -1,6 +1,6 @@
-// What a worker asks of the parameter servers. One implementation speaks gRPC
-// to any number of them (grpc_parameter_client.h); a local run is served by
-// one in the same process (fleet/local_cluster.h).
+// A worker's client of the parameter servers. One implementation reaches any
+// number of them over gRPC (grpc_parameter_client.h). A local run has another,
+// which does the servers' work in the same process (fleet/local_cluster.h).
 
 #ifndef OARLOCK_CLIENT_PARAMETER_CLIENT_H_
 #define OARLOCK_CLIENT_PARAMETER_CLIENT_H_
@@ -28,8 +28,8 @@ namespace oarlock::client {
 // Versions of a table, one per server: how many pushes it had applied.
 using TableVersions = std::vector<uint64_t>;
 
-// How far a worker knows what others have changed of a geo table, by server:
-// the server's incarnation and a position in it. Empty at first.
+// Up to where a worker has seen what others changed in a geo table. By server:
+// the server's incarnation and a position in its changes. Empty at first.
 struct ChangeMarks {
   struct Mark {
     uint64_t server_generation = 0;
@@ -39,17 +39,17 @@ struct ChangeMarks {
 };
 
 struct ChangedRows {
-  // Keys whose rows others have pushed to; one may be there twice.
+  // Keys whose rows others have pushed to; a key may occur twice.
   std::vector<Key> keys;
-  // Some server no longer knows: any row may have changed.
+  // Some server no longer has these changes: any row may have changed.
   bool any = false;
-  // At least the changes that are told.
+  // Pushes that the table had applied, at least those whose keys are listed.
   TableVersions versions;
 };
 
 // A copy of a dense table. Blocks that did not change since `block_versions`
-// are not sent again; a version belongs to one incarnation of a server
-// (base/dense_version.h), so a restarted one sends all.
+// are not sent again. A version belongs to one incarnation of a server
+// (base/dense_version.h), so a restarted server sends all blocks.
 struct DenseReplica {
   std::vector<float> values;
   std::vector<uint64_t> block_versions;
@@ -61,7 +61,8 @@ struct SparseGradients {
   const KeyBatch* keys = nullptr;
   // [keys, dim], in the order of the key batch.
   const float* gradients = nullptr;
-  // [keys] each or null: what a table with statistics adds to its rows'.
+  // [keys] each, or null. A table with statistics adds them to those of its
+  // rows.
   const float* shows = nullptr;
   const float* clicks = nullptr;
 };
@@ -70,10 +71,10 @@ struct SparseGradients {
 struct DenseGradients {
   TableId table;
   const float* gradients = nullptr;
-  // Steps summed into them.
+  // Number of steps whose gradients are summed up.
   uint32_t num_steps = 1;
-  // Where the parameters go as they are after this push, when it is done; null:
-  // not wanted. Saves the pull that would follow.
+  // Receives the parameters as they are after this push, when the push is done.
+  // Null: not needed. Saves the pull that would follow.
   DenseReplica* updated = nullptr;
   // By block, the versions that the gradients were computed from, for a table
   // with a staleness_power. Empty: not known.
@@ -84,32 +85,32 @@ struct DenseGradients {
 struct PushRequest {
   std::vector<SparseGradients> sparse;
   std::vector<DenseGradients> dense;
-  // The examples whose gradients of rows these are.
+  // The examples whose gradients of rows the push carries.
   std::vector<data::ExampleRange> examples;
-  // Those whose gradients of dense parameters they are: of all steps since the
-  // exchange before. The same in a job without dense parameters. Sync mode:
-  // empty.
+  // The examples whose gradients of dense parameters it carries: those of all
+  // steps since the exchange before. The same as `examples` in a job without
+  // dense parameters. Sync mode: empty.
   std::vector<data::ExampleRange> dense_examples;
   uint32_t epoch = 0;
-  // Sync mode: the round it contributes to, from 1. 0: no rounds.
+  // Sync mode: the round to which the push contributes, from 1. 0: no rounds.
   uint64_t round = 0;
-  // The cut that it belongs after; 0 before the first, and in sync mode, where
-  // rounds tell.
+  // The push belongs after this cut. 0: before the first cut, and in sync mode,
+  // where rounds decide it.
   uint64_t cut = 0;
-  // The push of a worker that is gone and may have made some messages of it,
-  // which is completed here under its name; not set: the push is the sender's
+  // The push of a dead worker that is completed here under its name. That
+  // worker may have sent some messages of it. Not set: the push is the sender's
   // own. REQUIRES: round == 0.
   std::optional<PushStamp> completes;
 };
 
-// Thread-safe. Calls return at once; `done` is called once, from a thread of
-// the client, and must not block. `memory` keeps everything that the call
-// points to alive: shared by the caller and by gRPC's send buffers, which may
+// Thread-safe. Calls return at once. `done` is called once, from a thread of
+// the client, and must not block. `memory` keeps everything alive that the call
+// points to. The caller and gRPC's send buffers share it; the buffers may
 // outlive a failed call.
 class ParameterClient {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  // Told the newest cut that responses have named. Must not block.
+  // Gets the newest cut that responses have named. Must not block.
   using CutObserver = std::function<void(uint64_t cut)>;
 
   virtual ~ParameterClient() = default;
@@ -118,9 +119,9 @@ class ParameterClient {
   // same as theirs. Blocks. AlreadyExists when it differs.
   virtual absl::Status CreateTable(const v1::TableConfig& config) = 0;
 
-  // `observer` is called whenever the number grows, from any thread; the one
-  // before it is not called any more. Null: nobody. Where there are no cuts it
-  // is never called.
+  // `observer` is called whenever the number grows, from any thread; an earlier
+  // observer is not called any more. Null: none. It is never called where there
+  // are no cuts.
   virtual void SetCutObserver(CutObserver observer) = 0;
 
   // Whether calls cost no more than the copies that they make.
@@ -129,12 +130,12 @@ class ParameterClient {
   // Partitions of every table are 2^partition_bits; for KeyBatch::Build.
   virtual int partition_bits() const = 0;
 
-  // Fills `rows`, [keys, dim], and `versions` (null: not wanted).
+  // Fills `rows`, [keys, dim], and `versions` (null: not needed).
   virtual void PullSparse(TableId table, const KeyBatch& keys, float* rows,
                           TableVersions* versions,
                           std::shared_ptr<const void> memory, Done done) = 0;
 
-  // The same for rows that are not needed yet: they may wait for the next push,
+  // The same for rows that are not needed yet. They may wait for the next push,
   // which saves a message, or for Flush(memory).
   virtual void EnqueuePullSparse(TableId table, const KeyBatch& keys,
                                  float* rows, TableVersions* versions,
@@ -142,22 +143,23 @@ class ParameterClient {
                                  Done done) {
     PullSparse(table, keys, rows, versions, std::move(memory), std::move(done));
   }
-  // Whatever was asked for with this memory is now needed.
+  // The rows that were enqueued with this memory are needed now.
   virtual void Flush(const void* memory) {}
 
   // Brings `replica` up to date; an empty one is filled.
   virtual void PullDense(TableId table, DenseReplica* replica,
                          std::shared_ptr<const void> memory, Done done) = 0;
 
-  // Geo mode: what other workers have changed since `marks`, which are moved
-  // on; a pull that is made after the response sees all of it. Blocks. Errors
-  // are those of the servers; Unimplemented where there is no geo mode.
+  // Geo mode: returns what other workers have changed since `marks`, and
+  // advances `marks`. A pull that is made after the response sees all of these
+  // changes. Blocks. Errors are those of the servers; Unimplemented where there
+  // is no geo mode.
   virtual absl::StatusOr<ChangedRows> ListChanges(TableId table,
                                                   ChangeMarks* marks) {
     return absl::UnimplementedError("this client lists no changes");
   }
 
-  // `versions` (null: not wanted) belong to the first sparse table.
+  // `versions` (null: not needed) belong to the first sparse table.
   virtual void Push(const PushRequest& push, TableVersions* versions,
                     std::shared_ptr<const void> memory, Done done) = 0;
 };

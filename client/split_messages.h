@@ -36,7 +36,7 @@ struct BlockRun {
   std::vector<BlockIndex> blocks() const;
 };
 
-// Cuts at servers' borders and at about kMessageBytesTarget.
+// Cut where the server changes, and at about kMessageBytesTarget.
 std::vector<GroupRun> SplitGroups(const cluster::PartitionMap& map,
                                   const KeyBatch& keys, size_t bytes_per_key);
 std::vector<BlockRun> SplitBlocks(const cluster::PartitionMap& map,
