@@ -1,5 +1,6 @@
-// A mode is an aggregator: what a push means to a table. The services decode
-// and answer, the tables apply; only aggregators know when.
+// An aggregator is a mode: what a push means to a table. The services decode
+// pushes and answer them, the tables apply them, and only aggregators decide
+// when.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_AGGREGATOR_H_
 #define OARLOCK_PSERVER_AGGREGATOR_AGGREGATOR_H_
@@ -20,17 +21,17 @@ struct PushOutcome {
   uint32_t duplicate_groups = 0;
 };
 
-// Called once, from any thread and without a lock held, when the push is as
-// applied as its mode promises, or with why it never will be.
+// Called once, from any thread and without a lock held: when the push is as
+// applied as its mode promises, or with the reason why it will never be.
 using PushDone = absl::AnyInvocable<void(absl::StatusOr<PushOutcome>)>;
 
 // See Aggregator::AllowRounds.
 inline constexpr uint64_t kEveryRound = ~uint64_t{0};
 
 // One per table, whose kind decides which of the two pushes may be called.
-// Thread-safe. The push has been checked: job, generations, fences, groups
-// or blocks of this server, as many values as the table wants. What arrives
-// twice under one name is applied once.
+// Thread-safe. The push has been checked: job, generations, fences, groups or
+// blocks of this server, as many values as the table needs. What arrives twice
+// under one name is applied once.
 class Aggregator {
  public:
   virtual ~Aggregator() = default;
@@ -38,20 +39,22 @@ class Aggregator {
   virtual void PushSparse(wire::PushSparseRequestView push, PushDone done) = 0;
   virtual void PushDense(wire::PushDenseRequestView push, PushDone done) = 0;
 
-  // Whether a push is a contribution to a round. Then this remembers which
-  // pushes it has and holds those beyond a cut; no ledger and no gate does.
+  // Whether a push is a contribution to a round. Then the aggregator itself
+  // remembers which pushes it has, and holds those beyond a cut; no ledger and
+  // no gate does.
   virtual bool HasRounds() const { return false; }
-  // The worker contributes to every round from the next one on, or to none
-  // any more (it left, or its lease ran out). A newer generation takes the
-  // place of an older one of the same worker; what concerns an older one is
-  // ignored. Modes without rounds ignore all of it.
+  // The worker contributes to every round from the next one on, or to none any
+  // more (it left, or its lease ran out). A newer generation replaces an older
+  // one of the same worker; calls for an older one are ignored. Modes without
+  // rounds ignore all of these calls.
   virtual void SetRoundMember(WorkerIndex worker, Generation generation,
                               bool joins) = 0;
-  // Forgets the pushes of the worker's incarnations up to `last`, of which none
-  // comes any more.
+  // Forgets the pushes of the worker's incarnations up to `last`. REQUIRES:
+  // none of their pushes comes any more.
   virtual void ForgetWorker(WorkerIndex worker, Generation last) {}
-  // Rounds that are complete, the one that is just being applied included: a
-  // worker that has joined contributes to the next. 0 without rounds.
+  // Number of rounds that are complete, including one that is just being
+  // applied. A worker that has joined contributes to the next. 0 without
+  // rounds.
   virtual uint64_t CompleteRounds() const = 0;
   // Grows by one with each update of the table: in async mode with each push
   // (however many messages it came in), in sync mode with each round.
@@ -61,21 +64,22 @@ class Aggregator {
   virtual uint64_t HoldRounds() { return 0; }
   // Rounds up to `last` may be applied, after a HoldRounds; kEveryRound: all.
   virtual void AllowRounds(uint64_t last) {}
-  // Waits until rounds up to `last` are applied; false when it is `deadline` on
-  // `clock` first. Modes without rounds return true at once.
+  // Waits until rounds up to `last` are applied; false when `deadline` on
+  // `clock` comes first. Modes without rounds return true at once.
   virtual bool AwaitRounds(uint64_t last, const Clock& clock,
                            absl::Time deadline) {
     return true;
   }
 
-  // Goes on from where another incarnation was. REQUIRES: no push has come.
+  // Continues from the state of another incarnation. REQUIRES: no push has
+  // come.
   virtual void Restore(uint64_t version, uint64_t complete_rounds) = 0;
-  // The pushes of a log have come; those that come now are made by workers.
+  // All pushes of a log have come; later ones come from workers.
   virtual void EndReplay() {}
 
   // Pushes that wait for their round, or quorum.
   virtual uint64_t HeldPushes() const = 0;
-  // Updates without their quorum, which had not come in time.
+  // Updates that were made without their quorum, which had not come in time.
   virtual uint64_t OverdueUpdates() const { return 0; }
 
   // Answers everything that is held with Unavailable and returns when that is

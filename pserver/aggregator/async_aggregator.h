@@ -23,7 +23,7 @@ namespace oarlock::pserver {
 // threads meet only in the table's own locks.
 class AsyncAggregator : public Aggregator {
  public:
-  // The table and the clock must outlive this. No clock: time stands at 0.
+  // The table and the clock must outlive this. No clock: logical time is 0.
   explicit AsyncAggregator(sparse_table::SparseTable* table,
                            const LogicalClock* clock = nullptr)
       : sparse_(table), clock_(clock) {}

@@ -1,5 +1,5 @@
-// Which keys of a table were pushed last, and by whom: what a geo worker has to
-// pull again because others have changed it.
+// Which keys of a table were pushed last, and by which worker. A geo worker has
+// to pull those again that others have changed.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_CHANGE_LOG_H_
 #define OARLOCK_PSERVER_AGGREGATOR_CHANGE_LOG_H_
@@ -17,12 +17,12 @@ namespace oarlock::pserver {
 
 // Thread-safe.
 //
-// A ring of (key, worker) in the order of the pushes; a position counts what
-// was ever added. A key is added after its row has changed, so who has seen the
-// log up to some position and then pulls sees every change before that
-// position.
+// A ring of (key, worker) in the order of the pushes. A position is a number of
+// entries: all that were added before it. A key is added after its row has
+// changed. So a caller that reads the log up to a position and then pulls sees
+// every change before that position.
 //
-// Memory: 12 bytes for each of the `capacity` newest entries, taken as they
+// Memory: 12 bytes for each of the `capacity` newest entries, allocated as they
 // come. Time of List: linear in the entries since the caller's position, with
 // the lock held for at most kMaxEntriesPerResponse of them.
 class ChangeLog {
@@ -40,16 +40,16 @@ class ChangeLog {
   struct Changes {
     // Ascending, each once.
     std::vector<Key> keys;
-    // What was changed before it is told, by this response or earlier ones.
+    // This response or earlier ones list what was changed before this position.
     uint64_t position = 0;
     // There is more from `position` on.
     bool more = false;
-    // Entries since the caller's position are gone, or it is none of this log:
-    // there are no keys, and `position` is the newest.
+    // Entries since the caller's position are gone, or the position is not one
+    // of this log. Then there are no keys, and `position` is the newest.
     bool forgotten = false;
   };
-  // What others than `worker` have changed since `position`, at least 1 and at
-  // most `max_keys` keys if there are any.
+  // What other workers than `worker` have changed since `position`: at most
+  // `max_keys` keys, and at least 1 if there are any.
   Changes List(WorkerIndex worker, uint64_t position, size_t max_keys) const;
 
   // The newest position.
@@ -65,7 +65,7 @@ class ChangeLog {
 
   const size_t capacity_;
   mutable absl::Mutex mutex_;
-  // Entry number p lies at p % capacity_.
+  // Entry number p is stored at p % capacity_.
   std::vector<Entry> ring_ ABSL_GUARDED_BY(mutex_);
   uint64_t position_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -1,7 +1,6 @@
-// Geo mode: workers train by themselves, and a push carries what they have
-// changed. It is applied when it arrives, as in async mode, by a table whose
-// rule subtracts it; and its keys are recorded, for the other workers to ask
-// for.
+// Geo mode: workers train by themselves, and a push carries their changes. It
+// is applied when it arrives, as in async mode, by a table whose rule subtracts
+// it. Its keys are recorded, so that the other workers can request them.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_
 #define OARLOCK_PSERVER_AGGREGATOR_GEO_AGGREGATOR_H_
@@ -13,8 +12,8 @@
 
 namespace oarlock::pserver {
 
-// InvalidArgument unless what a push to the table carries is subtracted as it
-// is, from every key's row: see UpdateMode GEO in proto/v1/table.proto.
+// InvalidArgument unless the table subtracts what a push carries, as it is,
+// from every key's row: see UpdateMode GEO in proto/v1/table.proto.
 absl::Status CheckGeoTable(const v1::TableConfig& config);
 
 // Thread-safe, as AsyncAggregator.
@@ -28,9 +27,9 @@ class GeoAggregator : public AsyncAggregator {
                          const LogicalClock* clock = nullptr)
       : AsyncAggregator(table, clock) {}
 
-  // Keys are in the log before `done` is called: who hears of an acknowledged
-  // push finds them there. Of a push that fails too, since some groups may be
-  // applied.
+  // Keys are in the log before `done` is called, so a caller that sees the
+  // response finds them there. Keys of a push that fails are added too, since
+  // some groups may be applied.
   void PushSparse(wire::PushSparseRequestView push, PushDone done) override;
 
  private:

@@ -1,7 +1,7 @@
 // The job's logical time as one server knows it: a counter that the coordinator
-// advances and servers learn with their heartbeats. Rows are stamped with it,
-// and decay and eviction go by it, so that a job that stands still ages
-// nothing.
+// advances and that servers receive with their heartbeats. Rows are stamped
+// with it, and decay and eviction use it. So nothing ages while a job stands
+// still.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_LOGICAL_CLOCK_H_
 #define OARLOCK_PSERVER_AGGREGATOR_LOGICAL_CLOCK_H_
@@ -16,7 +16,7 @@ class LogicalClock {
  public:
   uint32_t Now() const { return now_.load(std::memory_order_relaxed); }
 
-  // An earlier time than the one that is known changes nothing.
+  // An earlier time than the present one changes nothing.
   void AdvanceTo(uint32_t now) {
     uint32_t known = Now();
     while (known < now &&

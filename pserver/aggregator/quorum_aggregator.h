@@ -1,30 +1,32 @@
-// Async mode for dense tables of jobs with many workers: pushes are combined
-// while they wait for each other, but for nobody who is slow.
+// Async mode for dense tables of jobs with many workers: pushes wait for each
+// other and are combined, but they do not wait for slow workers.
 //
-// Twenty workers that push gradients of the same parameters one after the other
-// make twenty steps in one direction, none of which knows the others; adaptive
-// rules cannot tell (docs/design/0020-quorum.md). Here a push is held until a
-// quorum of the workers that are at work has pushed. Their gradients are added
-// up and applied as one update, and all of them are answered with what it made:
-// they compute their next steps on parameters that know this one. Who comes
+// Without this, twenty workers that push gradients of the same parameters one
+// after the other make twenty steps in one direction. None of these gradients
+// takes the other steps into account, and adaptive rules cannot detect that
+// (docs/design/0020-quorum.md). Here a push is held until a quorum of the
+// workers at work has pushed. Their gradients are added up and applied as one
+// update, and all of them are answered with its result. So workers compute
+// their next steps on parameters that include this update. A push that comes
 // late is part of the next update.
 //
-// A quorum waits for a moment for others that are about to come. Each server
-// has quorums of its own, and a worker goes on when all of them have answered:
-// where each left out some of many pushes that lie there at once, as chance has
-// it, everybody would soon wait at some server for somebody who waits at
-// another.
+// A quorum waits a moment for pushes that are about to come. Each server has
+// quorums of its own, and a worker continues when all servers have answered.
+// Many pushes may wait on the servers at the same time. If each server left out
+// some of them by chance, every worker would soon wait at some server for a
+// worker that waits at another.
 //
-// At work is who has pushed since the update before the last. Nobody joins or
-// leaves: a worker that dies, finishes or stands still is no longer counted two
-// updates later. For the updates until then nobody waits longer than some
-// multiple of what a quorum has been taking. Where that is reached time after
-// time (workers that cannot have as many pushes under way as their threads
-// say), as many as came together make a quorum for a while (quorum_timeout.h).
+// A worker is at work if it has pushed since the update before the last. There
+// is no joining or leaving: a worker that dies, finishes or stands still is no
+// longer counted two updates later. Until then an update waits at most some
+// multiple of the time that quorums have been taking. This limit may be reached
+// time after time, if workers cannot have as many unacknowledged pushes as they
+// have threads. Then the number of pushes that came together makes a quorum for
+// a while (quorum_timeout.h).
 //
-// While a cut is open nobody waits: workers that have marked it push behind it,
-// where the cut's gate holds them, until all others' pushes before it have been
-// answered.
+// While a cut is open no push waits. Workers that have marked the cut push
+// after it, and the cut's gate holds these pushes until all pushes of others
+// before the cut have been answered.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_QUORUM_AGGREGATOR_H_
 #define OARLOCK_PSERVER_AGGREGATOR_QUORUM_AGGREGATOR_H_
@@ -52,21 +54,21 @@ namespace oarlock::pserver {
 // Thread-safe. Callbacks run without the lock held.
 //
 // Invariants:
-// 1. A push's gradients are in the table's sums, or applied, from the moment
-//    that it waits: nothing is lost when an update is made early.
+// 1. From the moment that a push waits, its gradients are in the table's sums,
+//    or applied. Nothing is lost when an update is made early.
 // 2. While a push waits, the time limit runs.
-// 3. A push that comes again while it is held is answered when it is, and
-// counts
-//    once towards the quorum; one that has been applied is answered at once.
+// 3. A push that comes again while it is held is answered together with the
+//    first message, and counts once towards the quorum. A push that has been
+//    applied is answered at once.
 class QuorumAggregator : public Aggregator {
  public:
-  // Updates after which a worker that has not pushed is not counted.
+  // A worker that has not pushed for this many updates is not counted.
   static constexpr uint64_t kUpdatesAbsent = 2;
 
   enum class Timer { kThread, kByHand };
 
   // The table and the clock, which must be monotonic (Clock::Monotonic), must
-  // outlive this. REQUIRES: the table's quorum is above 0. kByHand: somebody
+  // outlive this. REQUIRES: the table's quorum is above 0. kByHand: the caller
   // calls ReleaseDue.
   QuorumAggregator(sparse_table::DenseTable* table, const Clock& clock,
                    Timer timer = Timer::kThread);
@@ -78,22 +80,22 @@ class QuorumAggregator : public Aggregator {
   void SetRoundMember(WorkerIndex worker, Generation generation,
                       bool joins) override {}
   uint64_t CompleteRounds() const override { return 0; }
-  // Updates.
+  // Number of updates.
   uint64_t Version() const override;
   uint64_t HeldPushes() const override;
   uint64_t OverdueUpdates() const override;
-  // A cut is open until every round is allowed.
+  // A cut is open from HoldRounds until AllowRounds allows every round.
   uint64_t HoldRounds() override;
   void AllowRounds(uint64_t last) override;
   void Restore(uint64_t version, uint64_t complete_rounds) override;
-  // Nobody waits for what is held then. Neither the times at which a log's
-  // pushes came nor who made them says anything of those to come.
+  // Applies what is held then, without waiting. The replayed pushes say nothing
+  // of later ones, neither by their times nor by their workers.
   void EndReplay() override;
   // What is held is applied, and answered as such.
   void Shutdown() override;
 
-  // Makes the update whose time has come, if there is one: that of a quorum, or
-  // one that has waited for its quorum for too long.
+  // Makes the update that is due, if there is one: it has its quorum, or has
+  // waited too long for it.
   void ReleaseDue();
   // How long an update waits for its quorum now.
   absl::Duration hold() const;
@@ -101,7 +103,7 @@ class QuorumAggregator : public Aggregator {
  private:
   struct Waiting {
     PushStamp stamp;
-    // Parts of a push have different ones.
+    // Messages of one push have different ones.
     BlockIndex first_block;
     PushDone done;
     PushOutcome outcome;
@@ -112,16 +114,16 @@ class QuorumAggregator : public Aggregator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsHeld(const PushStamp& stamp, BlockIndex first_block) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Pushes that workers at work can have under way.
+  // Number of pushes that workers at work can have unacknowledged.
   size_t PushesAtWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How many of them make a quorum.
   size_t QuorumOf(size_t pushes) const;
-  // Another message waits, of a push that is cut into so many. Whether the
-  // update is to be made at once.
+  // Call when another message waits; its push has `messages` messages. Returns
+  // whether the update is to be made at once.
   bool IsDueWithIt(size_t messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // When the update that waits is made whoever comes.
+  // When the update that waits is made, whether or not more pushes come.
   absl::Time DueTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The update is made; returns whom to answer.
+  // Makes the update; returns the messages to answer.
   std::vector<Waiting> Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Answer(std::vector<Waiting> waiting);
   void RunTimer();
@@ -137,19 +139,19 @@ class QuorumAggregator : public Aggregator {
   uint64_t updates_ ABSL_GUARDED_BY(mutex_) = 0;
   // One for each message that is held.
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Messages that are held and came again; none while nothing is held.
+  // Messages that came again while they are held; empty while nothing is held.
   std::vector<Waiting> repeated_ ABSL_GUARDED_BY(mutex_);
   // When the first of waiting_ came.
   absl::Time first_arrival_ ABSL_GUARDED_BY(mutex_);
   // When they became a quorum.
   std::optional<absl::Time> quorum_arrival_ ABSL_GUARDED_BY(mutex_);
-  // By worker, the update that it last waited for. Not by a push that another
-  // completes for it: it is gone.
+  // By worker, the update for which it last waited. A push that another worker
+  // completes for a dead one does not count.
   absl::btree_map<WorkerIndex, uint64_t> last_update_ ABSL_GUARDED_BY(mutex_);
   QuorumTimeout timeout_ ABSL_GUARDED_BY(mutex_);
   uint64_t overdue_updates_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  // Last: it uses what is above. Not there with Timer::kByHand.
+  // Null with Timer::kByHand. Last: it uses what is above.
   std::unique_ptr<std::thread> timer_;
 };
 

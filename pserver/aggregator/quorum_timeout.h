@@ -1,5 +1,6 @@
-// How long updates wait for their quorum, and how many pushes make one where
-// the whole quorum does not come: what quorums teach an aggregator.
+// How long updates wait for their quorum, and how many pushes make a quorum
+// where the whole one does not come. An aggregator derives both from earlier
+// quorums.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_QUORUM_TIMEOUT_H_
 #define OARLOCK_PSERVER_AGGREGATOR_QUORUM_TIMEOUT_H_
@@ -11,8 +12,8 @@
 
 namespace oarlock::pserver {
 
-// Not thread-safe. `updates` is always the number of those made before the one
-// that is spoken of.
+// Not thread-safe. `updates` is always the number of updates that were made
+// before the one that a call is about.
 class QuorumTimeout {
  public:
   // An update waits at most this many times as long as quorums have been taking
@@ -20,17 +21,19 @@ class QuorumTimeout {
   static constexpr int kMultiple = 3;
   static constexpr absl::Duration kHoldMin = absl::Milliseconds(20);
   static constexpr absl::Duration kHoldMax = absl::Seconds(2);
-  // Until so many quorums have come together, at least so long: the first ones
-  // are of few workers, and then of those who begin.
+  // Until this many quorums have come together, an update waits at least
+  // kHoldFirst: the first quorums have few workers, and then workers that have
+  // just begun.
   static constexpr int kQuorumsFirst = 16;
   static constexpr absl::Duration kHoldFirst = absl::Milliseconds(200);
-  // A quorum that has come waits for who is about to come, so small a share of
-  // what quorums take.
+  // A complete quorum waits for pushes that are about to come, for 1 /
+  // kGraceShare of the time that quorums take.
   static constexpr int kGraceShare = 16;
-  // After so many updates in a row without a quorum, one is what came together
-  // in them: for a few updates, since workers that have just begun come late.
-  // Then the whole one has one try, and where it does not come, what came in
-  // that is one for twice as many updates.
+  // After this many updates in a row without a quorum, the number of pushes
+  // that came together in them makes one. This holds for a few updates, since
+  // workers that have just begun come late. Then the whole quorum has one try.
+  // If it does not come, what came in that try makes one for twice as many
+  // updates.
   static constexpr int kTimeoutsMax = 4;
   static constexpr uint64_t kUpdatesLoweredFirst = 8;
   static constexpr uint64_t kUpdatesLoweredMax = 256;
@@ -38,34 +41,35 @@ class QuorumTimeout {
   // How long an update waits for its quorum now.
   absl::Duration hold() const { return hold_; }
   absl::Duration grace() const { return usual_ / kGraceShare; }
-  // How many an update waits for where `whole` make a quorum.
+  // How many messages an update waits for, where `whole` make a quorum.
   size_t Quorum(size_t whole, uint64_t updates) const;
 
-  // One has come together.
+  // A quorum has come together.
   void OnQuorum(absl::Duration took, uint64_t updates);
-  // It was one push, which waits for nobody: its time says nothing of others.
+  // It was one push, which waits for no other: its time says nothing about
+  // quorums.
   void OnSinglePush(uint64_t updates);
-  // After hold() there were only `waiting`.
+  // After hold() only `waiting` messages had come.
   void OnTimeout(size_t waiting, uint64_t updates);
 
  private:
   bool IsLowered(uint64_t updates) const { return updates < lowered_until_; }
   absl::Duration UsualHold() const;
 
-  // What quorums have been taking: of a longer one its time at once, of shorter
-  // ones a moving average.
+  // The time that quorums have been taking. A longer time counts at once, a
+  // shorter one in a moving average.
   absl::Duration usual_ = absl::ZeroDuration();
   absl::Duration hold_ = kHoldFirst;
-  // How many have come, as far as it matters.
+  // Number of quorums that have come, up to kQuorumsFirst.
   int quorums_ = 0;
-  // Updates without a quorum since the last one that had it, and the most that
-  // waited for one of them.
+  // Number of updates without a quorum since the last one that had it, and the
+  // most messages that waited for one of them.
   int timeouts_ = 0;
   size_t most_at_timeout_ = 0;
-  // Before that update a quorum has at most so many.
+  // A quorum has at most lowered_ messages before the update lowered_until_.
   size_t lowered_ = 0;
   uint64_t lowered_until_ = 0;
-  // Updates that the next lowering is for.
+  // Number of updates for which the next lowering holds.
   uint64_t next_lowered_updates_ = kUpdatesLoweredFirst;
 };
 

@@ -27,7 +27,7 @@ class SparseRoundMerger {
   explicit SparseRoundMerger(size_t dim) : dim_(dim) {}
 
   // Calls `apply` with slices of merged groups, partitions ascending, each
-  // once; statistics are added up, never divided, and are null when no push
+  // once. Statistics are added up, never divided; they are null when no push
   // has them. The slice has no stamps and is valid during the call. Stops at
   // the first error and returns it. REQUIRES: divisor >= 1.
   absl::Status Merge(
@@ -44,11 +44,11 @@ class SparseRoundMerger {
     size_t key = 0;
   };
 
-  // Adds the next group of `cursor`; keys of the group that is being merged
-  // begin at `first`.
+  // Adds the next group of `cursor` to the group that is being merged, whose
+  // keys begin at `first`.
   void AddGroup(Cursor* cursor, size_t first);
-  // The place of `key` in keys_, looked for from `first` on; appended with
-  // zeros if it is new.
+  // The place of `key` in keys_, searched from `first` on. A new key is
+  // appended with zeros.
   size_t PlaceOf(Key key, size_t first, bool* is_new);
   // Makes room in the look-up table for a group of `num_keys` keys.
   void ClearPlaces(size_t num_keys);

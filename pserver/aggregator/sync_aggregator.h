@@ -1,25 +1,26 @@
 // Sync mode: pushes are combined in rounds.
 //
-// A round member sends for every round at least one message per server and
-// table, without groups if it has nothing to say; the header tells the round
-// and how many messages of the push come here for this table. The open round
-// is complete when every member has delivered all of its messages. Then their
-// gradients are combined per key in ascending order of workers, added up and,
-// with reduction MEAN, divided by the number of contributing workers; the
-// result is applied once, under the names of all contributors; and all calls
-// are answered. So the table after a round depends on who contributed what,
-// not on who came first (docs/design/0004-aggregators.md).
+// In every round a member sends each server at least one message per table,
+// without groups if it has no gradients for it. The header has the round, and
+// how many messages of the push come here for this table. The open round is
+// complete when every member has delivered all of its messages. Then their
+// gradients are combined per key in ascending order of workers: they are added
+// up and, with reduction MEAN, divided by the number of contributing workers.
+// The result is applied once, under the names of all contributors, and all
+// calls are answered. So the table after a round depends on who contributed
+// what, not on who came first (docs/design/0004-aggregators.md).
 //
-// Members. A worker that joins is waited for from the open round on. Joining
-// several servers at different moments, it is told different rounds and begins
-// with the latest: its first message names the round from which it is waited
-// for, so it awaits the responses of its first round before it sends the next.
-// A worker that leaves, or is lost, is no longer waited for: what it has
-// delivered completely counts, a push that lacks messages is dropped (Aborted).
+// Members. A worker that joins is waited for from the open round on. When it
+// joins several servers at different moments, they return different rounds, and
+// it begins with the latest. Its first message has the round from which it is
+// waited for. So it awaits the responses of its first round before it sends the
+// next. A worker that leaves, or is lost, is no longer waited for. What it has
+// delivered completely counts; a push that lacks messages is dropped (Aborted).
 //
-// Names. A message that is held already only adds a caller who waits for the
-// same response. One for a round that is over is answered as a duplicate if the
-// table has applied it, and is FailedPrecondition if the round went without it.
+// Names. A message that is held already only adds a caller, which waits for the
+// same response. A message for a round that is over is answered as a duplicate
+// if the table has applied it. It is FailedPrecondition if the round was
+// applied without it.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_SYNC_AGGREGATOR_H_
 #define OARLOCK_PSERVER_AGGREGATOR_SYNC_AGGREGATOR_H_
@@ -60,14 +61,14 @@ class SyncAggregator : public Aggregator {
  public:
   // Rounds that a member may be ahead of the open one.
   static constexpr uint64_t kMaxRoundsAhead = 1;
-  // Callers who wait for one message: retries of it. Beyond that the oldest
-  // is told Unavailable.
+  // Callers that wait for one message, all but the first through retries.
+  // Beyond that the oldest gets Unavailable.
   static constexpr size_t kMaxCallersPerMessage = 4;
   // Messages of one push to one table of one server.
   static constexpr uint32_t kMaxTableMessages = 4096;
 
-  // The table and the clock must outlive this. Reduction as in the table's
-  // configuration. No clock: time stands at 0.
+  // The table and the clock must outlive this. The reduction is that of the
+  // table's configuration. No clock: logical time is 0.
   explicit SyncAggregator(sparse_table::SparseTable* table,
                           const LogicalClock* clock = nullptr);
   explicit SyncAggregator(sparse_table::DenseTable* table,
@@ -92,12 +93,12 @@ class SyncAggregator : public Aggregator {
   using PushView =
       std::variant<wire::PushSparseRequestView, wire::PushDenseRequestView>;
 
-  // A message and who waits for it.
+  // A message and the callers that wait for it.
   struct HeldMessage {
     PushView push;
     std::vector<PushDone> callers;
   };
-  // What one worker gives to a round: the messages of one push.
+  // What one worker contributes to a round: the messages of one push.
   struct Contribution {
     Sequence sequence;
     uint32_t num_messages = 0;
@@ -114,7 +115,7 @@ class SyncAggregator : public Aggregator {
   };
   struct Member {
     Generation generation;
-    // It is waited for from this round on.
+    // The open round waits for it from this round on.
     uint64_t first_round = 0;
     // Whether it has sent a message since it joined.
     bool started = false;
@@ -135,27 +136,27 @@ class SyncAggregator : public Aggregator {
   };
 
   void Push(PushView push, PushDone done);
-  // Takes *push and *done if the message is held, *done alone if it joins one
-  // that is; `*refusal` says why it is refused.
+  // Takes *push and *done if the message is held, *done alone if the same
+  // message is held already. `*refusal` says why it is refused.
   Arrival Arrive(PushView* push, PushDone* done, absl::Status* refusal,
                  Replies* replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the member may begin or go on contributing `header`'s push to
-  // `round`.
+  // Whether the member may contribute `header`'s push to `round`, as its first
+  // message or a further one.
   absl::Status CheckContribution(const v1::RequestHeader& header,
                                  const Round& round) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The held message with the name and number of `header`, or null.
   HeldMessage* FindHeld(const v1::RequestHeader& header)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What a message is told whose round is over.
+  // The response to a message whose round is over.
   absl::StatusOr<PushOutcome> AnswerLate(const PushView& push) const;
 
-  // Forgets incomplete contributions of generations of `worker` up to `last`.
+  // Drops incomplete contributions of generations of `worker` up to `last`.
   void DropIncomplete(WorkerIndex worker, Generation last, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Applies rounds until the open one is incomplete, unless another thread is
-  // at it.
+  // Applies rounds until the open one is incomplete, unless another thread does
+  // so already.
   void ApplyCompleteRounds() ABSL_LOCKS_EXCLUDED(mutex_);
   bool OpenRoundIsComplete() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the open round the one that is applied, and opens the next.
@@ -192,8 +193,8 @@ class SyncAggregator : public Aggregator {
   std::unique_ptr<Round> closed_ ABSL_GUARDED_BY(mutex_);
   // Set from closing a round until its callers are answered.
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
-  // The latest sequence of each worker that a closed round has: a later round
-  // must bring a later one.
+  // The latest sequence of each worker in a closed round: a later round must
+  // bring a later one.
   absl::btree_map<WorkerIndex, std::pair<Generation, Sequence>>
       closed_sequences_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_applied_rounds_ ABSL_GUARDED_BY(mutex_) = 0;

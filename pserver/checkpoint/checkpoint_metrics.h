@@ -1,4 +1,4 @@
-// What a server tells of cuts, checkpoints and its log.
+// Metrics of a server's cuts, checkpoints and log.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_METRICS_H_
 #define OARLOCK_PSERVER_CHECKPOINT_CHECKPOINT_METRICS_H_
@@ -8,7 +8,7 @@
 
 namespace oarlock::pserver {
 
-// The log's where there is one, the coordinator's on server 0.
+// The log's metrics where there is a log, the coordinator's on server 0.
 void CollectCheckpointMetrics(const ServerCheckpoints& checkpoints,
                               MetricsSnapshot* snapshot);
 

@@ -1,9 +1,9 @@
 // Keeps the pushes of one server on their side of a cut.
 //
-// A push carries the number of the newest cut that it belongs after. Until that
-// cut is finished here (frozen, or given up) the push is held; pulls are no
-// concern of this. While tables are frozen no push is applied at all, so each
-// is before or after the cut as a whole on this server.
+// A push carries the number of the newest cut after which it belongs. Until
+// that cut is finished here (frozen, or given up) the push is held. Pulls do
+// not pass the gate. While tables are frozen no push is applied at all, so on
+// this server each push is before or after the cut as a whole.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_
 #define OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_
@@ -34,7 +34,7 @@ class CutGate {
   // thread that finishes it.
   void Pass(uint64_t cut, Apply apply) ABSL_LOCKS_EXCLUDED(held_mutex_);
 
-  // The newest cut that the coordinator has opened; responses tell it.
+  // The newest cut that the coordinator has opened; responses carry it.
   void Announce(uint64_t cut) { Raise(cut, &announced_); }
   uint64_t announced() const {
     return announced_.load(std::memory_order_relaxed);
@@ -42,17 +42,17 @@ class CutGate {
 
   // Calls `freeze` while no push is being applied, then finishes the cut.
   void Freeze(uint64_t cut, absl::FunctionRef<void()> freeze);
-  // The cut is over, frozen or not: what is held for it or an older one goes
-  // on. Finishing an older one changes nothing.
+  // The cut is over, frozen or not: pushes that are held for it or an older one
+  // continue. Finishing an older one changes nothing.
   void Finish(uint64_t cut) ABSL_LOCKS_EXCLUDED(held_mutex_);
-  // The newest cut that is over. While a push is being applied it stays on its
-  // side of every freeze.
+  // The newest cut that is over. No freeze changes it while a push is being
+  // applied.
   uint64_t finished() const {
     return finished_.load(std::memory_order_acquire);
   }
 
   size_t HeldPushes() const ABSL_LOCKS_EXCLUDED(held_mutex_);
-  // What is held, and what comes later, is Unavailable.
+  // Pushes that are held, and later ones, get Unavailable.
   void Shutdown() ABSL_LOCKS_EXCLUDED(held_mutex_);
 
  private:
@@ -61,15 +61,15 @@ class CutGate {
     Apply apply;
   };
   static void Raise(uint64_t cut, std::atomic<uint64_t>* number);
-  // Lets go what is held for cuts that are finished.
+  // Lets those held pushes continue whose cuts are finished.
   void Release() ABSL_LOCKS_EXCLUDED(held_mutex_);
-  // Takes *apply if the push has to wait; its refusal otherwise, or OK.
+  // Takes *apply if the push has to wait. Otherwise returns its refusal, or OK.
   absl::Status Hold(uint64_t cut, Apply* apply, bool* held)
       ABSL_LOCKS_EXCLUDED(held_mutex_);
 
   std::atomic<uint64_t> announced_{0};
   std::atomic<uint64_t> finished_{0};
-  // Shared by those who apply a push.
+  // Held shared by threads that apply a push.
   absl::Mutex apply_mutex_;
 
   mutable absl::Mutex held_mutex_;

@@ -1,5 +1,5 @@
-// Brings a server's share of a checkpoint into its tables, whatever number of
-// servers wrote it.
+// Loads a server's share of a checkpoint into its tables. Any number of servers
+// may have written it.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_PART_LOADER_H_
 #define OARLOCK_PSERVER_CHECKPOINT_PART_LOADER_H_
@@ -20,17 +20,17 @@ struct PartLoaderOptions {
   ServerIndex server;
   // Threads that read and build; at least 1.
   int num_threads = 2;
-  // Rows and dense blocks alone: not what the job that wrote them remembers of
-  // its pushes.
+  // Load rows and dense blocks alone, without what the job that wrote them
+  // remembers of its pushes.
   bool parameters_only = false;
 };
 
-// Creates the manifest's tables and fills those partitions and blocks that are
-// this server's under `map`. Nobody uses the tables yet.
+// Creates the manifest's tables and fills those partitions and blocks that
+// belong to this server under `map`. REQUIRES: nobody uses the tables yet.
 //
 // DataLoss, naming the file, when anything is missing or damaged;
 // InvalidArgument when the checkpoint has another number of partitions than the
-// job. The registry is of no use after an error.
+// job. The registry must not be used after an error.
 absl::Status LoadPart(const v1::CheckpointManifest& manifest,
                       const PartLoaderOptions& options,
                       const cluster::PartitionMap& map,

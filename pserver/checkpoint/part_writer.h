@@ -28,13 +28,13 @@ struct RecordCuts {
   std::vector<uint64_t> deltas;
 };
 
-// One thread at a time; pulls and pushes go on all the while.
+// One thread at a time; pulls and pushes continue meanwhile.
 class PartWriter {
  public:
   // A table is written as a whole again when the changes since its base take
   // more than this share of it.
   static constexpr double kMaxDeltaShare = 0.5;
-  // And when there are so many of them: a restart reads them all.
+  // And when there are this many changes: a restart reads them all.
   static constexpr size_t kMaxDeltas = 64;
 
   // What is given outlives this. `num_threads` at least 1; `clock` is
@@ -49,26 +49,26 @@ class PartWriter {
         num_threads_(num_threads),
         clock_(clock) {}
 
-  // All tables, as they are now. The caller keeps pushes out meanwhile.
+  // Freezes all tables, as they are now. The caller keeps pushes out meanwhile.
   // REQUIRES: nothing is frozen.
   void Freeze(uint64_t cut);
   // Writes the records of the frozen cut and publishes them in
   // <folder>/<part.directory>. REQUIRES: frozen.
   absl::StatusOr<v1::ServerPart> Save(const std::string& folder);
-  // Ends the cut. `current`: what Save wrote is a checkpoint now, later cuts
-  // may refer to it. REQUIRES: frozen, and saved if current.
+  // Ends the cut. `current`: what Save wrote is a checkpoint now, and later
+  // cuts may refer to it. REQUIRES: frozen, and saved if current.
   void Thaw(bool current);
 
   // 0: nothing is frozen.
   uint64_t frozen() const { return frozen_; }
-  // Those of the frozen cut, ascending.
+  // The tables of the frozen cut, ascending.
   std::vector<TableId> frozen_tables() const;
 
  private:
   struct Table {
     // By partition or block; empty for those of other servers.
     std::vector<RecordCuts> units;
-    // What the base and the changes since take.
+    // Bytes of the base and of the changes since.
     uint64_t base_bytes = 0;
     uint64_t delta_bytes = 0;
   };
@@ -77,7 +77,7 @@ class PartWriter {
     TableEntry* entry = nullptr;
     // Units of this server, ascending.
     std::vector<uint32_t> owned;
-    // To be written as a whole.
+    // It is to be written as a whole.
     bool full = false;
     Table next;
     uint64_t version = 0;
@@ -115,7 +115,7 @@ class PartWriter {
   std::vector<FrozenTable> frozen_tables_;
   // As of the last checkpoint.
   std::map<TableId, Table> tables_;
-  // Records of older cuts are forgotten.
+  // Records of cuts older than this one are forgotten.
   uint64_t oldest_cut_ = 0;
 };
 

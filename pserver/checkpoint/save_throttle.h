@@ -1,4 +1,4 @@
-// Keeps what saves a checkpoint from taking the processor from training.
+// Keeps threads that save a checkpoint from taking the processor from training.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_SAVE_THROTTLE_H_
 #define OARLOCK_PSERVER_CHECKPOINT_SAVE_THROTTLE_H_
@@ -11,25 +11,26 @@
 
 namespace oarlock::pserver {
 
-// Of one thread that saves, and used by it alone.
+// Belongs to one thread that saves, and is used by it alone.
 //
-// A thread that had to give its core up to another, while pushes came, has
-// to share it: it rests for kRestPerWork times the CPU time that it
+// A thread that had to give its core up to another, while pushes came, has to
+// share it. Such a thread rests for kRestPerWork times the CPU time that it
 // took since the last rest. On cores of its own, or without traffic, it never
-// rests, and waiting for the disk is no reason to. A lower priority would do
-// the same, but a thread that is preempted while it holds the lock of a
+// rests, and waiting for the disk is no reason to rest. A lower priority would
+// do the same. But a thread that is preempted while it holds the lock of a
 // partition would then hold up pushes until everything else is done.
 class SaveThrottle {
  public:
-  // Two threads of each of two servers, beside a load that fills two cores,
-  // then take eight seconds for a table of 10M rows, and the load is .83 as
-  // fast meanwhile (bench/checkpoints.py; without rests one second, .41).
+  // With this, two threads of each of two servers, next to a load that fills
+  // two cores, take eight seconds for a table of 10M rows. The load is .83 as
+  // fast meanwhile (bench/checkpoints.py). Without rests they take one second,
+  // and the load is .41 as fast.
   static constexpr double kRestPerWork = 80;
-  // Rests are not taken for less work than this.
+  // The thread does not rest for less work than this.
   static constexpr absl::Duration kLeastWork = absl::Microseconds(500);
 
-  // Begins in the thread that calls it. `pushes` counts pushes; `clock`, which
-  // is monotonic, outlives this.
+  // Begins in the thread that calls it. `pushes` returns a count of pushes;
+  // `clock`, which is monotonic, outlives this.
   SaveThrottle(absl::AnyInvocable<uint64_t()> pushes, const Clock& clock);
 
   // Between two records, while no lock is held.

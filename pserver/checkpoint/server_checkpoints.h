@@ -1,5 +1,5 @@
-// All that a server has to do with checkpoints: it goes on from one when it
-// starts, takes part in making them, and on server 0 makes them.
+// A server's part in checkpoints: it continues from one when it starts, takes
+// part in making them and, on server 0, makes them.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_
 #define OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_
@@ -36,12 +36,11 @@ class ServerCheckpoints {
  public:
   // Fills the tables, and on server 0 the coordinator (else null), as
   // `options.resume`, `options.replay_log`, `options.load` and `decision` (of
-  // DecideReplayOf) say; then makes
-  // what takes part in cuts. What is given outlives this; the coordinator must
-  // be called no more when this ends. FailedPrecondition when the folder has
-  // a checkpoint and resume is not set; DataLoss when what is to be read is
-  // missing or damaged; NotFound when there is no checkpoint to load.
-  // REQUIRES: options.checkpoint_dir is set.
+  // DecideReplayOf) say. Then makes what takes part in cuts. What is given
+  // outlives this; the coordinator must not be called any more once this ends.
+  // FailedPrecondition when the folder has a checkpoint and resume is not set;
+  // DataLoss when what is to be read is missing or damaged; NotFound when there
+  // is no checkpoint to load. REQUIRES: options.checkpoint_dir is set.
   static absl::StatusOr<std::unique_ptr<ServerCheckpoints>> Create(
       const ServerOptions& options, const coordinator::ReplayDecision& decision,
       const std::string& token, const cluster::PartitionMap* map,
@@ -60,12 +59,12 @@ class ServerCheckpoints {
   const ServerCut& cuts() const { return *cuts_; }
   // Null without a log.
   ServerLog* log() const { return log_.get(); }
-  // Whatever its predecessors acknowledged is here. Without a log that was
-  // replayed only their clients know whether there is more.
+  // Whether everything that its predecessors acknowledged is here. Where no log
+  // was replayed, only their clients can say whether there was more.
   bool lossless() const { return replayed_; }
-  // Null but on server 0, and before Start.
+  // Null except on server 0 after Start.
   CheckpointLoop* loop() const { return loop_.get(); }
-  // Ends what is under way. Idempotent.
+  // Ends what is running. Idempotent.
   void Stop();
 
  private:
@@ -78,11 +77,11 @@ class ServerCheckpoints {
         registry_(registry),
         coordinator_(coordinator) {}
 
-  // Server 0's file of the logs, and the end of the others'.
+  // Forgets the logs if they are not replayed, and creates server 0's file RUN.
   absl::Status BeginLogs(const coordinator::ReplayDecision& decision);
   absl::Status OpenLog(const coordinator::ReplayDecision& decision,
                        PushLedger* ledger, CutGate* gate);
-  // The coordinator goes on from its log, or else from what was resumed.
+  // The coordinator continues from its log, or else from what was resumed.
   absl::Status BeginCoordinator(const coordinator::ReplayDecision& decision,
                                 const storage::CheckpointDir& dir,
                                 const v1::CheckpointManifest* resumed);
@@ -92,10 +91,10 @@ class ServerCheckpoints {
   const cluster::PartitionMap* const map_;
   TableRegistry* const registry_;
   coordinator::Coordinator* const coordinator_;
-  // Null but on server 0 with a log.
+  // Null except on server 0 with a log.
   std::unique_ptr<coordinator::RunFile> run_file_;
   std::unique_ptr<ServerLog> log_;
-  // Null but on server 0 with a log.
+  // Null except on server 0 with a log.
   std::unique_ptr<coordinator::CoordinatorLog> coordinator_log_;
   bool replayed_ = false;
   std::unique_ptr<ServerCut> cuts_;
@@ -103,8 +102,8 @@ class ServerCheckpoints {
   std::unique_ptr<CheckpointLoop> loop_;
 };
 
-// What this server does with the logs of the run before; the same on all
-// servers of the job. Errors of the disk.
+// Decides what this server does with the logs of the run before; the decision
+// is the same on all servers of the job. Errors of the disk.
 absl::StatusOr<coordinator::ReplayDecision> DecideReplayOf(
     const ServerOptions& options);
 

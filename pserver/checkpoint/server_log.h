@@ -1,13 +1,13 @@
-// What a server writes down before it does it, and does again after a crash
+// What a server writes down before it does it, and replays after a crash
 // (durability `log`): pushes as the bytes that came, and what else changes
 // tables.
 //
-// Each record carries the cut that it belongs after (storage/push_log.h). A
+// Each record carries the cut after which it belongs (storage/push_log.h). A
 // server that comes back restores its newest checkpoint, then replays the
-// records behind it in their order. In sync mode that gives the same bits. In
-// async mode pushes of different threads may have been applied in another order
-// than they were written, so floats may differ in their last bits; each push is
-// applied once either way.
+// records after it in their order. In sync mode this gives the same bits. In
+// async mode, pushes of different threads may have been applied in another
+// order than they were written. So floats may differ in their last bits, but
+// each push is applied once.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_SERVER_LOG_H_
 #define OARLOCK_PSERVER_CHECKPOINT_SERVER_LOG_H_
@@ -36,24 +36,24 @@
 namespace oarlock::pserver {
 
 struct ServerLogOptions {
-  // This server's own.
+  // A directory of this server's own.
   std::string directory;
-  // Beyond this a checkpoint is due. Beyond twice this pushes are refused,
-  // except where that would keep a checkpoint, which alone makes room, from
-  // being made: while a cut is open, since its workers wait for the responses
-  // of those that belong before it, while it is saved, and while none can be
-  // opened.
+  // Beyond this size a checkpoint is due. Beyond twice this size pushes are
+  // refused, except where that would prevent a checkpoint, which alone makes
+  // room. These exceptions are: while a cut is open, since its workers wait for
+  // the responses of pushes that belong before it; while it is saved; and while
+  // no cut can be opened.
   uint64_t bytes_max = uint64_t{1} << 30;
   // See PushLogOptions.
   absl::Duration sync_interval = absl::Milliseconds(100);
-  // Do again what the log has, or drop it.
+  // Replay what the log has, or drop it.
   bool replay = false;
-  // Is told of tables that are trained in rounds; outlives the log. Null:
-  // nobody is.
+  // Forbids its use for tables that are trained in rounds; outlives the log.
+  // Null: not used.
   coordinator::RunFile* run_file = nullptr;
 };
 
-// What a record is; on disk, never changed.
+// Kinds of records. The numbers are on disk and never change.
 enum class ServerLogKind : uint32_t {
   // Logical time (4 bytes, little endian), then the request as it came.
   kPushSparse = 1,
@@ -62,12 +62,13 @@ enum class ServerLogKind : uint32_t {
   kCreateTable = 3,
   // Worker (4), generation (8), joins (1), little endian.
   kRoundMember = 4,
-  // Such entries of all members, in one record: a contribution between two of
-  // them would complete its round without the second.
+  // The same entries for all members, in one record. In separate records, a
+  // contribution between two of them would complete its round without the
+  // second.
   kRoundMembers = 5,
-  // Rows of a partition: table (4), partition (4), logical time (4), idle ticks
-  // (4), least score (4, a float, NaN: none), rows at most and to be left (8
-  // each, all ones: no limit).
+  // An eviction from a partition: table (4), partition (4), logical time (4),
+  // idle ticks (4), least score (4, a float, NaN: none), rows at most and to be
+  // left (8 each, all ones: no limit).
   kEvict = 6,
 };
 
@@ -75,35 +76,37 @@ enum class ServerLogKind : uint32_t {
 class ServerLog : public TableObserver {
  public:
   // Replays into `registry`, whose tables are as of gate->finished(), and
-  // `ledger`, unless that is not wanted; observes the registry from then on.
-  // What is given outlives this; `clock` is monotonic. DataLoss, naming the
+  // `ledger`, unless options.replay is false. Observes the registry from then
+  // on. What is given outlives this; `clock` is monotonic. DataLoss, naming the
   // file, for a damaged log; errors of the disk.
   static absl::StatusOr<std::unique_ptr<ServerLog>> Open(
       const ServerLogOptions& options, TableRegistry* registry,
       PushLedger* ledger, const CutGate* gate, const Clock& clock);
   ~ServerLog() override;
 
-  // Before the push is applied. `has_rounds` is that of its aggregator; without
-  // rounds the caller is inside CutGate::Pass. ResourceExhausted when the log
-  // is full, else errors as PushLog::Append: the push must not be applied.
+  // Call before the push is applied. `has_rounds` is that of its aggregator;
+  // without rounds the caller is inside CutGate::Pass. ResourceExhausted when
+  // the log is full, else errors as PushLog::Append. After an error the push
+  // must not be applied.
   absl::Status AppendPush(ServerLogKind kind, bool has_rounds,
                           const grpc::ByteBuffer& request);
 
-  // Before it is done, inside CutGate::Pass. Errors as AppendPush.
+  // Call before the eviction is done, inside CutGate::Pass. Errors as
+  // AppendPush.
   absl::Status AppendEviction(const PartitionEviction& what);
 
   absl::Status OnCreate(const v1::TableConfig& config) override;
   absl::Status OnRoundMember(WorkerIndex worker, Generation generation,
                              bool joins) override;
 
-  // A cut was frozen and rounds are still held: what follows lies in files of
-  // its own, which begin with who takes part in rounds.
+  // A cut was frozen and rounds are still held. What follows is in files of its
+  // own, which begin with the members of rounds.
   absl::Status OnFrozen();
   // The cut is over, published or not.
   void OnCutOver() { saving_ = false; }
   // The checkpoint of this cut is current; `previous` is the cut before it.
-  // Records behind the cut stay. In sync mode so do those behind the previous
-  // one: a round behind the cut may have got contributions before it was
+  // Records after the cut stay. In sync mode so do those after the previous
+  // cut: a round after the cut may have got contributions before the cut was
   // opened.
   absl::Status OnPublished(uint64_t cut, uint64_t previous);
 
@@ -111,7 +114,7 @@ class ServerLog : public TableObserver {
   // what keeps cuts from being opened is worked off with pushes.
   void SetCutsWait(bool cuts_wait) { cuts_wait_ = cuts_wait; }
 
-  // A checkpoint is due, so that the log can be trimmed.
+  // Whether a checkpoint is due, so that the log can be trimmed.
   bool over_limit() const { return log_->bytes() > bytes_max_; }
   uint64_t bytes() const { return log_->bytes(); }
   // Of Open: how long it took, and how many messages were applied again.

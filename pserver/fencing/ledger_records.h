@@ -1,5 +1,5 @@
-// Which of a worker's pushes one server has applied, in examples: what tells,
-// when the worker is dead, whose gradients are where.
+// Which of a worker's pushes one server has applied, in examples. When the
+// worker is dead, this shows of which examples the gradients are here.
 
 #ifndef OARLOCK_PSERVER_FENCING_LEDGER_RECORDS_H_
 #define OARLOCK_PSERVER_FENCING_LEDGER_RECORDS_H_
@@ -19,7 +19,7 @@
 
 namespace oarlock::pserver {
 
-// One message of a push, as its header tells of it.
+// One message of a push, as its header describes it.
 struct PushMessageHeader {
   using Intervals = google::protobuf::RepeatedPtrField<v1::ExampleInterval>;
 
@@ -32,11 +32,11 @@ struct PushMessageHeader {
   Intervals dense_examples;
 };
 
-// The pushes of one worker incarnation. The newest 64 sequences have a record
-// each; what lies below is applied on all servers by the client's rule
-// (base/push_window.h), so only its examples are kept, as a set. Costs
-// 6 KiB, the intervals of 64 pushes, and 48 bytes for each run of examples that
-// the worker has had. Not thread-safe.
+// The pushes of one worker incarnation. Each of the newest 64 sequences has a
+// record. Older pushes are applied on all servers by the client's rule
+// (base/push_window.h), so only their examples are kept, as a set. Costs 6 KiB,
+// the intervals of 64 pushes, and 48 bytes for each run of examples that the
+// worker has had. Not thread-safe.
 class LedgerRecords {
  public:
   // Sequences that have a record.
@@ -44,7 +44,7 @@ class LedgerRecords {
 
   enum class Outcome {
     kApplied,
-    // Some groups may have it, others not: the push is remembered without this
+    // Some groups may have it, others not: the push is recorded without this
     // message.
     kPartial,
   };
@@ -64,7 +64,7 @@ class LedgerRecords {
     uint64_t end = 0;  // exclusive
   };
   struct Record {
-    // 0: this one is free.
+    // 0: this record is free.
     uint64_t sequence = 0;
     uint64_t cut = 0;
     uint32_t message_count = 0;
@@ -92,7 +92,7 @@ class LedgerRecords {
 
   uint64_t highest_ = 0;
   // Those of highest_ - 63 ... highest_ that were added, each at its sequence
-  // modulo 64. Freed ones keep their memory for the next push.
+  // modulo 64. Free records keep their memory for the next push.
   std::array<Record, kNumRecords> records_;
   Examples fully_applied_;
   Examples fully_applied_dense_;

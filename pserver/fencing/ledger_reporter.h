@@ -1,5 +1,6 @@
-// A server's part in a worker's death: it tells the coordinator the ledgers
-// that it asks for, and forgets incarnations when they are accounted for.
+// A server's part in a worker's death: it sends the coordinator the ledgers
+// that the coordinator requests, and forgets incarnations when the coordinator
+// has forgotten them.
 
 #ifndef OARLOCK_PSERVER_FENCING_LEDGER_REPORTER_H_
 #define OARLOCK_PSERVER_FENCING_LEDGER_REPORTER_H_
@@ -14,29 +15,30 @@
 
 namespace oarlock::pserver {
 
-// Not thread-safe: of the thread that sends heartbeats.
+// Not thread-safe: used by the thread that sends heartbeats.
 class LedgerReporter {
  public:
   // Both outlive this.
   LedgerReporter(PushLedger* ledger, TableRegistry* registry)
       : ledger_(ledger), registry_(registry) {}
 
-  // Adds those of the wanted ledgers that are complete here.
+  // Adds those of the requested ledgers that are complete here.
   void Fill(v1::ServerHeartbeatRequest* request);
 
-  // What was answered to the request that was filled last. Before the server
-  // acts on the rest of the response: a restarted server must not let pushes in
-  // before it knows what is forgotten.
+  // Takes the response to the request that was filled last. Call it before the
+  // server acts on the rest of the response: a restarted server must not let
+  // pushes in before it has forgotten what is forgotten.
   void Apply(const v1::ServerHeartbeatResponse& response);
 
-  // Something is wanted that the coordinator has not been told yet.
+  // Whether a requested ledger has not reached the coordinator yet.
   bool due() const;
 
  private:
   struct Wanted {
     WorkerIndex worker;
     Generation generation;
-    // It was in the last request; in one that was answered.
+    // `sent`: it was in the last request. `reported`: it was in one that was
+    // answered.
     bool sent = false;
     bool reported = false;
   };
@@ -45,7 +47,7 @@ class LedgerReporter {
   TableRegistry* const registry_;
   // As of the last response.
   std::vector<Wanted> wanted_;
-  // What the tables have forgotten, up to which generation.
+  // By worker, the generation up to which the tables have forgotten pushes.
   absl::flat_hash_map<WorkerIndex, Generation> forgotten_;
 };
 

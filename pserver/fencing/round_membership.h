@@ -18,22 +18,22 @@
 namespace oarlock::pserver {
 
 // Thread-safe. The only caller of TableRegistry::SetRoundMember, and the only
-// one of WorkerFences::Update: a worker that is fenced while it joins would
-// otherwise stay a member that every round waits for.
+// one of WorkerFences::Update. Otherwise a worker that is fenced while it joins
+// would stay a member, and every round would wait for it.
 class RoundMembership {
  public:
   // Both must outlive this.
   RoundMembership(WorkerFences* fences, TableRegistry* registry)
       : fences_(fences), registry_(registry) {}
 
-  // A worker joins or leaves; returns the rounds that are complete. Joining is
+  // A worker joins or leaves; returns the number of complete rounds. Joining is
   // refused as WorkerFences::CheckPush refuses a push; leaving is always OK.
-  // `request` numbers the calls of a generation: what does not come after all
-  // others of it changes nothing; 0 always does.
+  // `request` numbers the calls of a generation: a number that is not above all
+  // earlier ones changes nothing. The number 0 is always accepted.
   absl::StatusOr<uint64_t> SetMember(WorkerIndex worker, Generation generation,
                                      bool joins, uint64_t request);
-  // What the coordinator says: updates the fences, and generations that
-  // are no longer alive leave the rounds.
+  // Applies the coordinator's states: updates the fences, and removes from the
+  // rounds generations that are no longer alive.
   void Apply(const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);
 
  private:

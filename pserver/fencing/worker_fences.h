@@ -1,5 +1,5 @@
-// One server's view of who may push. The coordinator decides; its word comes
-// with the responses to the server's heartbeats.
+// One server's view of which incarnations may push. The coordinator decides
+// that; its decisions come with the responses to the server's heartbeats.
 
 #ifndef OARLOCK_PSERVER_FENCING_WORKER_FENCES_H_
 #define OARLOCK_PSERVER_FENCING_WORKER_FENCES_H_
@@ -17,10 +17,10 @@ namespace oarlock::pserver {
 // Thread-safe; checks take no lock.
 //
 // Invariants, per worker index:
-// 1. `newest` never falls: a generation that was refused for being old is
-//    refused for ever.
-// 2. `closed` never falls: neither does a generation that was declared lost,
-//    failed or finished come back.
+// 1. `newest` never falls: a generation that was refused as too old stays
+//    refused.
+// 2. `closed` never falls: a generation that was declared lost, failed or
+//    finished stays refused.
 class WorkerFences {
  public:
   enum class Start {
@@ -37,15 +37,16 @@ class WorkerFences {
   // known is accepted and from then on fences the older ones: the worker has
   // registered a moment ago. Aborted when it is fenced or closed,
   // InvalidArgument for an index beyond the job or generation 0 (a reader),
-  // Unavailable before the first update where that is waited for.
+  // Unavailable before the first update with kAfterFirstUpdate.
   absl::Status CheckPush(WorkerIndex worker, Generation generation) const;
 
-  // Whether CheckPush refuses this incarnation for ever: a newer one is known,
-  // or it was declared lost, failed or finished. False for an index beyond the
-  // job and generation 0.
+  // Whether CheckPush refuses this incarnation from now on: a newer one is
+  // known, or it was declared lost, failed or finished. False for an index
+  // beyond the job and generation 0.
   bool IsFenced(WorkerIndex worker, Generation generation) const;
 
-  // What the coordinator says. States of unknown workers are ignored.
+  // Takes the states that the coordinator reports; those of unknown workers are
+  // ignored.
   void Update(
       const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);
 

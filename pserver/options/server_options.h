@@ -1,4 +1,4 @@
-// What a server is told when it starts. Flags only fill this.
+// The options with which a server starts. Flags only fill this.
 
 #ifndef OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_
 #define OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_
@@ -18,7 +18,7 @@ struct ServerOptions {
   // "host:port" of every server of the job, in the order of their indices.
   // At least one. The first is the coordinator.
   std::vector<std::string> server_endpoints;
-  // This server's place in it.
+  // This server's place in that list.
   uint32_t server_index = 0;
   // Where to listen, when that is not this server's endpoint. Port 0: any free
   // one, for a job of one server.
@@ -32,52 +32,55 @@ struct ServerOptions {
   // Time without a heartbeat after which a worker is taken for dead. 0.1 s to 1
   // h.
   absl::Duration lease = absl::Seconds(10);
-  // How long a lost worker's successor is waited for, 0 to 1 h.
+  // How long the coordinator waits for the successor of a lost worker, 0 to 1
+  // h.
   absl::Duration restart_grace = absl::Seconds(3);
   // How long after the first worker the last one may register, and how long
   // this server waits for its coordinator to come up. 0.1 s to 1 day.
   absl::Duration start_timeout = absl::Minutes(5);
   // How long workers may take to leave a job that is being ended, 0 to 1 h.
   absl::Duration drain_grace = absl::Seconds(3);
-  // A coordinator that was there and is silent for so long is given up, and
-  // this server with it. 1 s to 1 day.
+  // When a coordinator that was there is silent for this long, this server
+  // gives it up and ends too. 1 s to 1 day.
   absl::Duration coordinator_timeout = absl::Seconds(60);
-  // Between two looks of the coordinator at leases and waits, on the monotonic
+  // Between two checks of leases and waits by the coordinator, on the monotonic
   // clock. 1 ms to 1 s.
   absl::Duration deadline_interval = absl::Milliseconds(100);
   // Between two heartbeats of this server to the coordinator, on the monotonic
   // clock, and how long one of them may take. 1 ms to 10 s.
   absl::Duration heartbeat_interval = absl::Milliseconds(300);
   absl::Duration heartbeat_call_timeout = absl::Seconds(1);
-  // Of the job's logical time, by which rows age; the coordinator's counts.
-  // 0.1 s to 1 day.
+  // One unit of the job's logical time, by which rows age; the coordinator's
+  // value counts. 0.1 s to 1 day.
   absl::Duration tick = absl::Seconds(1);
   // Where tables with a memory budget keep their rows on disk, each in a folder
-  // server-N/table-M that is empty at first and goes with the server. Empty:
-  // such tables are refused.
+  // server-N/table-M. The folder is empty at first and is removed with the
+  // server. Empty: such tables are refused.
   std::string tier_dir;
   // Threads that answer calls, 0 to 256. 0: this server's share of the host's
-  // cores, 1 to 16; on loopback of half of them, since the workers are there
-  // too.
+  // cores, 1 to 16. On loopback it is its share of half of the cores, since the
+  // workers run there too.
   int num_threads = 0;
   // Pulls and pushes that may be open at a time, those that wait for their
   // round included. 1 to 1,048,576.
   int max_open_calls = 4096;
-  // Where the job's checkpoints lie, seen by all servers; empty: none are made.
+  // Where the job's checkpoints are stored, seen by all servers; empty: none
+  // are made.
   std::string checkpoint_dir;
   // Between two checkpoints; 0: by command alone. 0 to 1e9 s.
   absl::Duration checkpoint_interval = absl::Minutes(5);
   // Checkpoints that stay. 1 to 1,000,000.
   uint32_t checkpoint_keep = 2;
-  // Go on from the newest checkpoint in checkpoint_dir, if there is one.
-  // Without it a folder that has one is refused.
+  // Continue from the newest checkpoint in checkpoint_dir, if there is one.
+  // Without `resume` a folder that has one is refused.
   bool resume = false;
-  // With `resume`: where the logs of the run before suffice, go on from them
-  // (coordinator/log/log_compatibility.h).
+  // With `resume`: continue from the logs of the run before, where these
+  // suffice (coordinator/log/log_compatibility.h).
   bool resume_from_logs = false;
   // Write down every push before it is applied, in checkpoint_dir.
   bool log_pushes = false;
-  // This process takes the place of one that died: it goes on from its log too.
+  // This process takes the place of one that died: it continues from its log
+  // too.
   bool replay_log = false;
   // Of the log. 1 MiB to 9e18; 0 to 1 h.
   uint64_t log_bytes_max = uint64_t{1} << 30;
@@ -85,8 +88,8 @@ struct ServerOptions {
   // Begin with the parameters of this checkpoint; empty: with new ones.
   std::string load;
   cluster::SecurityOptions security;
-  // Leases and other times of the coordinator are the wall clock's, since they
-  // outlive its process. Must outlive the server.
+  // The coordinator takes leases and its other times from the wall clock, since
+  // they outlive its process. Must outlive the server.
   Clocks clocks;
 
   // InvalidArgument names the field, its value and what is legal.

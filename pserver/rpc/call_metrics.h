@@ -1,4 +1,4 @@
-// What a server counts of the calls of its data plane.
+// Counts a server's calls of the data plane.
 
 #ifndef OARLOCK_PSERVER_RPC_CALL_METRICS_H_
 #define OARLOCK_PSERVER_RPC_CALL_METRICS_H_
@@ -22,15 +22,15 @@ namespace oarlock::pserver {
 
 enum class CallMethod { kPullSparse, kPullDense, kPushSparse, kPushDense };
 
-// Thread-safe. A call costs five relaxed additions to a line of its method's
-// own, and the time twice.
+// Thread-safe. A call costs five relaxed additions to a cache line of its
+// method's own, and reads the time twice.
 class CallMetrics {
  public:
   // `clock`, which is monotonic, outlives the calls.
   explicit CallMetrics(const Clock& clock) : clock_(clock) {}
 
   // One call from its request to its response, however long that takes and
-  // whoever answers. It keeps the counters.
+  // whichever thread answers it. It keeps the counters alive.
   class Call {
    public:
     Call(std::shared_ptr<CallMetrics> metrics, CallMethod method,

@@ -1,11 +1,12 @@
-// The completion queues of a gRPC server, with one thread each. Every service
-// of the server is served by them.
+// The completion queues of a gRPC server, with one thread each. They serve
+// every service of the server.
 //
-// In gRPC whoever waits for anything may be the one who reads the sockets, and
-// then hands what it read to the queue that it belongs to. Threads of any other
-// kind (those of gRPC's synchronous and callback services, health and
-// reflection as gRPC brings them) would so be woken by pulls and pushes, only
-// to wake another thread: three wake-ups a call instead of one.
+// In gRPC any thread that waits for something may be the one that reads the
+// sockets. It then hands what it read to the queue to which that belongs.
+// Threads of any other kind (those of gRPC's synchronous and callback services,
+// health and reflection as gRPC brings them) would so be woken by pulls and
+// pushes, only to wake another thread. That is three wake-ups a call instead of
+// one.
 
 #ifndef OARLOCK_PSERVER_RPC_CALL_QUEUES_H_
 #define OARLOCK_PSERVER_RPC_CALL_QUEUES_H_
@@ -33,7 +34,7 @@ class QueueTag {
 };
 
 // Whether the queues may still be given something to wait for: gRPC forbids it
-// once they shut down. Shared by all calls, since some are held for longer than
+// once they shut down. All calls share it, since some are held for longer than
 // the server lives. Thread-safe.
 class QueueGate {
  public:
@@ -45,8 +46,8 @@ class QueueGate {
     if (open_) std::forward<Use>(use)();
     return open_;
   }
-  // Waits for those who are within WhileOpen, then calls `shut_down`. False:
-  // it was closed before.
+  // Waits for the threads that are inside WhileOpen, then calls `shut_down`.
+  // False: it was closed before.
   template <typename ShutDown>
   bool Close(ShutDown&& shut_down) {
     absl::MutexLock lock(&mutex_);
@@ -62,7 +63,7 @@ class QueueGate {
 };
 
 // Life: construct; AddTo before the gRPC server is built; Start after. To end:
-// whoever holds calls answers them, grpc::Server::Shutdown, then Shutdown here.
+// answer all calls that are held, grpc::Server::Shutdown, then Shutdown here.
 class CallQueues {
  public:
   // Makes a queue ready to take calls of a service.
@@ -80,8 +81,8 @@ class CallQueues {
   // Lets every acceptor prepare every queue, then starts the threads. Call
   // once.
   void Start(const std::vector<Acceptor>& acceptors);
-  // Ends the threads when the last tag is gone. What is answered later is
-  // dropped. Idempotent.
+  // Ends the threads when the last tag is gone. Later answers are dropped.
+  // Idempotent.
   void Shutdown();
 
   const std::shared_ptr<QueueGate>& gate() const { return gate_; }

@@ -1,5 +1,5 @@
-// A unary call on a completion queue, from the readiness to take it until its
-// response is sent.
+// A unary call on a completion queue, from the time when it can be taken until
+// its response is sent.
 
 #ifndef OARLOCK_PSERVER_RPC_UNARY_CALL_H_
 #define OARLOCK_PSERVER_RPC_UNARY_CALL_H_
@@ -20,8 +20,8 @@ namespace oarlock::pserver {
 template <typename Request, typename Response>
 class UnaryCall;
 
-// A call that waits for its response. If it is dropped without one, its caller
-// is told to call again. Movable; any one thread may use it.
+// A call that waits for its response. If it is dropped without a response, its
+// caller gets Unavailable. Movable; any one thread may use it.
 template <typename Request, typename Response>
 class PendingCall {
  public:
@@ -41,7 +41,7 @@ class PendingCall {
     call_->memory_ = std::move(memory);
   }
 
-  // One of both, once.
+  // Call one of the two, once.
   void Answer(const Response& response) {
     Send([&](auto* call) {
       call->writer_.Finish(response, grpc::Status::OK, call);
@@ -70,8 +70,9 @@ class PendingCall {
   std::unique_ptr<UnaryCall<Request, Response>> call_;
 };
 
-// A method of a service: how to ask gRPC for its next call, and what to do with
-// it. `handle` must not block for long: calls of all methods share threads.
+// A method of a service. `ask` requests its next call from gRPC, and `handle`
+// handles it. `handle` must not block for long: calls of all methods share
+// threads.
 template <typename RequestType, typename ResponseType>
 struct UnaryMethod {
   using Request = RequestType;

@@ -1,5 +1,5 @@
 // gRPC's health checking protocol. Watch is left out, which the protocol
-// allows: clients are told Unimplemented and then take the server for healthy.
+// allows: clients get Unimplemented and then take the server for healthy.
 
 #ifndef OARLOCK_PSERVER_SERVICE_HEALTH_SERVICE_H_
 #define OARLOCK_PSERVER_SERVICE_HEALTH_SERVICE_H_

@@ -42,7 +42,7 @@ class ResponseArray {
   grpc_slice slice_;
 };
 
-// Floats of a response, in the format that was asked for.
+// Floats of a response, in the requested format.
 class ResponseValues {
  public:
   // Room for `max_values`.
@@ -51,8 +51,8 @@ class ResponseValues {
         array_(max_values *
                (format == v1::FLOAT32 ? sizeof(float) : sizeof(uint16_t))) {}
 
-  // Has `fill` write `n` floats behind those that are there; they stay if it
-  // returns true.
+  // Calls `fill` to write `n` floats after those that are there. They stay if
+  // it returns true.
   template <typename Fill>
   bool Append(size_t n, Fill fill) {
     if (format_ == v1::FLOAT32) {

@@ -1,6 +1,6 @@
-// The thread of a server that evicts rows: on a clock, as each table's
-// configuration says, and by command. Traffic goes on meanwhile: a partition at
-// a time, a bounded number of rows per lock hold
+// The thread of a server that evicts rows: at the times in each table's
+// configuration, and by command. Traffic continues meanwhile: it evicts from
+// one partition at a time, a bounded number of rows per lock hold
 // (sparse_table/rules/eviction.h).
 
 #ifndef OARLOCK_PSERVER_TABLE_EVICTION_LOOP_H_
@@ -33,14 +33,14 @@ struct PartitionEviction {
   TableId table;
   PartitionIndex partition;
   sparse_table::EvictionLimits limits;
-  // Logical, of now.
+  // The present logical time.
   uint32_t time = 0;
 };
 
 // Thread-safe.
 class EvictionLoop {
  public:
-  // How often the logical time is looked at.
+  // How often the loop reads the logical time.
   static constexpr absl::Duration kTurn = absl::Milliseconds(100);
   // Commands that wait; more are ResourceExhausted.
   static constexpr size_t kMaxWaiting = 16;
@@ -49,8 +49,8 @@ class EvictionLoop {
   // Called once, without a lock held, by the loop's thread or by the caller.
   using Done =
       absl::AnyInvocable<void(const absl::StatusOr<v1::EvictResponse>&)>;
-  // Told of each step, which it does by calling `evict`; an error keeps it from
-  // being done.
+  // Called for each step. It does the step by calling `evict`, or keeps it from
+  // being done by returning an error.
   using Step = std::function<absl::Status(
       const PartitionEviction& what, absl::FunctionRef<absl::Status()> evict)>;
 
@@ -69,11 +69,12 @@ class EvictionLoop {
   EvictionLoop& operator=(const EvictionLoop&) = delete;
 
   void Start();
-  // Evicts what is beyond the request's limits, or the table's own, and tells
-  // `done`. NotFound for the table, InvalidArgument for a dense one, for limits
-  // out of range or for no limits at all; Unavailable when the loop ends first.
+  // Evicts what is beyond the request's limits, or the table's own, and calls
+  // `done` with the result. NotFound for the table, InvalidArgument for a dense
+  // one, for limits out of range or for no limits at all; Unavailable when the
+  // loop ends first.
   void Evict(const v1::EvictRequest& request, Done done);
-  // Ends the loop between two partitions; what waits is Unavailable.
+  // Ends the loop between two partitions; commands that wait get Unavailable.
   // Idempotent.
   void Stop();
 

@@ -1,16 +1,16 @@
-// Which keys of a sparse table this server is asked for most: a sample of the
-// keys that pulls and pushes name, counted by Space-Saving.
+// Which keys of a sparse table pulls and pushes to this server name most: a
+// sample of these keys, counted by Space-Saving.
 //
 // A message is sampled at every `sample_interval`-th key from a random place
-// on, so every key of every message is in the sample with the same chance,
-// whatever lies beside it, and a message costs one random number and a handful
-// of counter steps. What is counted are the keys of messages: a worker names a
-// key once per batch, however often its examples do, so no key has a larger
-// share than one key of a batch.
+// on. So every key of every message is in the sample with the same chance,
+// whatever is next to it. A message costs one random number and a handful of
+// counter steps. The keys of messages are counted: a worker names a key once
+// per batch, however often its examples do. So no key has a larger share than
+// one key of a batch.
 //
-// Error of an estimate, as a share of all keys: what Space-Saving may have
-// counted too much, at most 1 / capacity, and certain; and the chance of the
-// sample, about 2 sqrt(share / samples) at 95 %. See
+// The error of an estimate, as a share of all keys, has two parts. What
+// Space-Saving may have counted too much is at most 1 / capacity, and certain.
+// The chance of the sample adds about 2 sqrt(share / samples) at 95 %. See
 // docs/design/0007-hot-keys.md.
 
 #ifndef OARLOCK_PSERVER_TABLE_HOT_KEYS_H_
@@ -30,22 +30,22 @@
 namespace oarlock::pserver {
 
 struct HotKeysOptions {
-  // Keys of which one is looked at; a power of two.
+  // One key of this many is sampled; a power of two.
   uint32_t sample_interval = 256;
   // Counters for pulls and as many for pushes. 1 to 2^30.
   uint32_t capacity = 8192;
   uint64_t seed = 0;
 };
 
-// A share of all keys and how far the true one may be away: with a chance of
-// about 95 %, and for certain where every key is looked at.
+// A share of all keys, and how far the true one may be away: with a chance of
+// about 95 %, and for certain where every key is sampled.
 struct ShareEstimate {
   double share = 0;
   double error = 0;
 };
 
-// One stream of keys. Thread-safe; Add never waits: while another thread
-// counts or somebody asks, a message is left out of the sample.
+// One stream of keys. Thread-safe. Add never waits: while another thread counts
+// or reads, a message is left out of the sample.
 class KeySampler {
  public:
   explicit KeySampler(const HotKeysOptions& options);
@@ -74,8 +74,7 @@ class KeySampler {
 };
 
 // Thread-safe, see KeySampler. A worker pushes what it pulled, in the same
-// order; the two samples are taken at places that have nothing to do with each
-// other.
+// order. The places of the two samples are independent of each other.
 class HotKeys {
  public:
   struct HotKey {
@@ -92,7 +91,7 @@ class HotKeys {
   const KeySampler& pushes() const { return pushes_; }
 
   // The `n` keys with the largest sum of estimated pulls and pushes,
-  // descending. A key that one of the two has no counter for has a share of 0
+  // descending. A key without a counter in one of the two has a share of 0
   // there, with its error.
   std::vector<HotKey> Top(size_t n) const;
 

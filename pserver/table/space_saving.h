@@ -2,10 +2,11 @@
 // Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in
 // data streams", 2005).
 //
-// It keeps `capacity` counters. A key that has one is counted there. A key that
-// has none takes over the smallest counter, count and all, and remembers that
-// count as its error: what it may have inherited from others. Hence, with n the
-// true number of times a key came and N the length of the stream:
+// It keeps `capacity` counters. A key that has a counter is counted there. A
+// key without a counter takes over the smallest one with its count. It keeps
+// that count as its error: it may have inherited that much from other keys.
+// Hence, with n the true number of times a key came and N the length of the
+// stream:
 //
 //   1. count - error <= n <= count for every key that has a counter;
 //   2. n <= least_count() for every key that has none;
@@ -28,7 +29,7 @@
 
 namespace oarlock::pserver {
 
-// One thread at a time.
+// Used by one thread at a time.
 class SpaceSaving {
  public:
   struct Count {
@@ -45,7 +46,7 @@ class SpaceSaving {
   // The key came once more.
   void Add(Key key);
 
-  // Calls of Add.
+  // Number of calls of Add.
   uint64_t total() const { return total_; }
   // At least the true count of every key without a counter; 0 while counters
   // are free.

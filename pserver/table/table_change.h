@@ -1,5 +1,5 @@
-// What of two configurations of a table differs, and what of it may when a job
-// goes on from a checkpoint.
+// What differs between two configurations of a table, and which differences are
+// allowed when a job continues from a checkpoint.
 
 #ifndef OARLOCK_PSERVER_TABLE_TABLE_CHANGE_H_
 #define OARLOCK_PSERVER_TABLE_TABLE_CHANGE_H_
@@ -10,14 +10,14 @@
 
 namespace oarlock::pserver {
 
-// Whether rows and blocks that were made under `from` can be trained on under
-// `to`: everything that decides what they hold is the same. Free are the
-// numbers of the update rules, learning-rate schedules, mode, reduction and
-// eviction.
+// Whether training under `to` can continue with rows and blocks that were made
+// under `from`: everything that decides what they hold is the same. These may
+// differ: the numbers of the update rules, learning-rate schedules, mode,
+// reduction and eviction.
 bool CanGoOn(const v1::TableConfig& from, const v1::TableConfig& to);
 
-// "sparse.dim: 11 -> 17, added: optimizer.l2: 0.5": every field that differs;
-// one that only one of them has is marked as added or deleted.
+// "sparse.dim: 11 -> 17, added: optimizer.l2: 0.5": every field that differs. A
+// field that only one of them has is marked as added or deleted.
 std::string DifferencesOf(const v1::TableConfig& from,
                           const v1::TableConfig& to);
 

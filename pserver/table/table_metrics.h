@@ -1,4 +1,4 @@
-// What a server tells of its tables. Tables count anyhow; this asks them.
+// Metrics of a server's tables. Tables count in any case; this only reads.
 
 #ifndef OARLOCK_PSERVER_TABLE_TABLE_METRICS_H_
 #define OARLOCK_PSERVER_TABLE_TABLE_METRICS_H_
@@ -8,8 +8,8 @@
 
 namespace oarlock::pserver {
 
-// Of every table, and the logical time. Locks one partition after the other
-// for a moment.
+// Metrics of every table, and the logical time. Locks one partition after the
+// other for a moment.
 void CollectTableMetrics(const TableRegistry& registry,
                          MetricsSnapshot* snapshot);
 

@@ -30,17 +30,17 @@
 
 namespace oarlock::pserver {
 
-// Rows that pulls and pushes of a dense table asked for are its blocks.
+// Blocks of a dense table that pulls and pushes have named.
 struct BlockTraffic {
   std::atomic<uint64_t> pulled = 0;
   std::atomic<uint64_t> pushed = 0;
 };
 
 // A table of this server under one configuration. Nothing in it is replaced;
-// what changes guards itself. A table that goes on under another configuration
-// gets an entry that takes the place of the one before; they share what is
-// shared here, so that a call may go on with the entry that it has found. Lives
-// as long as its registry.
+// its parts guard what changes in them. A table that continues under another
+// configuration gets a new entry in place of this one. The two entries share
+// what is a shared_ptr here, so a call may continue with the entry that it has
+// found. Lives as long as its registry.
 struct TableEntry {
   v1::TableConfig config;
   // One of the two is set.
@@ -56,8 +56,9 @@ struct TableEntry {
   std::unique_ptr<Aggregator> aggregator;
 };
 
-// Told of changes before they are made; an error keeps them from being made.
-// Called with the registry's lock held.
+// Called before changes are made, with the registry's lock held. An error of
+// OnCreate keeps the table from being created or changed; an error of
+// OnRoundMember is only logged.
 class TableObserver {
  public:
   virtual ~TableObserver() = default;
@@ -78,9 +79,9 @@ class TableRegistry {
   // Tables of one job.
   static constexpr size_t kMaxTables = 1024;
 
-  // By `clock`, which is monotonic and outlives this, quorums wait.
-  // `tier_dir` as in ServerOptions. Versions of dense blocks are those of this
-  // incarnation of the server (base/dense_version.h).
+  // Quorums wait by `clock`, which is monotonic and outlives this. `tier_dir`
+  // as in ServerOptions. Versions of dense blocks are those of this incarnation
+  // of the server (base/dense_version.h).
   TableRegistry(cluster::PartitionMap map, ServerIndex server,
                 const Clock& clock, const std::string& tier_dir = "",
                 Generation generation = Generation(0))
@@ -92,16 +93,16 @@ class TableRegistry {
 
   // Creates this server's share of the table. OK without effect when it exists
   // with an equal configuration; AlreadyExists, both printed, when another one
-  // has its id or its name; InvalidArgument when the configuration is none;
-  // ResourceExhausted beyond kMaxTables; FailedPrecondition and errors of the
-  // disk where the rows of a table with a memory budget have no place.
+  // has its id or its name; InvalidArgument when the configuration is not
+  // valid; ResourceExhausted beyond kMaxTables; FailedPrecondition and errors
+  // of the disk where the rows of a table with a memory budget have no place.
   absl::Status Create(const v1::TableConfig& config);
   // The same, for a table that is then filled from a checkpoint. The first
   // Create after it may change what its rows do not depend on
   // (pserver/table/table_change.h). REQUIRES: there are no calls yet.
   absl::StatusOr<TableEntry*> CreateRestored(const v1::TableConfig& config);
-  // Does a Create again that was done before a restart, whatever the table was
-  // then. REQUIRES: there are no calls yet.
+  // Replays a Create that was done before a restart; it may change a table that
+  // exists already. REQUIRES: there are no calls yet.
   absl::Status CreateAgain(const v1::TableConfig& config);
   // The next Create of any table may change it, as after CreateRestored.
   // REQUIRES: there are no calls yet.
@@ -110,14 +111,14 @@ class TableRegistry {
   // The table as it is now. NotFound when no table has this id. Never null.
   absl::StatusOr<TableEntry*> Find(TableId id) const;
 
-  // `observer` is told from now on, null: nobody.
+  // `observer` is called from now on; null: none.
   void SetObserver(TableObserver* observer);
   // Generation of each worker that is a round member.
   absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
 
-  // What others have pushed to a geo table since the caller asked; see
-  // proto/v1/server_admin_service.proto. `request` is of this server's
-  // incarnation `generation`, or its positions are none.
+  // What others have pushed to a geo table since the caller's last request; see
+  // proto/v1/admin.proto. Positions in `request` count only if they are of this
+  // server's incarnation, which is `generation`.
   absl::StatusOr<v1::ListChangesResponse> ListChanges(
       const v1::ListChangesRequest& request, Generation generation) const;
 
@@ -126,20 +127,20 @@ class TableRegistry {
   // The most rounds that a table has completed.
   uint64_t CompleteRounds() const;
 
-  // Tells every table's aggregator, those of later tables too (see
+  // Calls every table's aggregator, and later those of new tables (see
   // Aggregator::SetRoundMember). Returns the most rounds that a sync table has
   // completed: a worker that joins contributes from the round after.
   uint64_t SetRoundMember(WorkerIndex worker, Generation generation,
                           bool joins);
 
-  // For cuts, on every table's aggregator, those of later tables too (see
-  // Aggregator::HoldRounds and AllowRounds). The first returns the most rounds
-  // that a sync table has completed. One thread at a time.
+  // For cuts, on every table's aggregator, and later on those of new tables
+  // (see Aggregator::HoldRounds and AllowRounds). The first returns the most
+  // rounds that a sync table has completed. One thread at a time.
   uint64_t HoldRounds();
   void AllowRounds(uint64_t last);
 
   // All tables forget the pushes of the worker's incarnations up to `last`. The
-  // caller sees to it that none comes any more.
+  // caller makes sure that none of these comes any more.
   void ForgetWorker(WorkerIndex worker, Generation last);
 
   // Every table as status responses show it, ascending by id; sparse ones with
@@ -157,7 +158,7 @@ class TableRegistry {
   // All tables, ascending by id.
   std::vector<TableEntry*> Entries() const;
 
-  // Over all tables.
+  // Pushes that are held, over all tables.
   uint64_t HeldPushes() const;
 
   // Shuts every aggregator down: held pushes are answered Unavailable. No
@@ -181,19 +182,19 @@ class TableRegistry {
   // Generation of each worker that is a round member.
   absl::btree_map<WorkerIndex, Generation> members_
       ABSL_GUARDED_BY(change_mutex_);
-  // What new aggregators are to be told of rounds.
+  // What new aggregators get about rounds.
   bool rounds_held_ ABSL_GUARDED_BY(change_mutex_) = false;
   uint64_t last_allowed_round_ ABSL_GUARDED_BY(change_mutex_) = kEveryRound;
-  // Tables that were filled from a checkpoint and that nobody has created in
-  // this job yet.
+  // Tables that were filled from a checkpoint and for which this job has not
+  // called Create yet.
   absl::flat_hash_set<TableId> restored_ ABSL_GUARDED_BY(change_mutex_);
   bool shut_down_ ABSL_GUARDED_BY(change_mutex_) = false;
 
   absl::Status Reconfigure(const v1::TableConfig& config,
                            const TableEntry& before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
-  // Tells an aggregator that nobody else knows what it has missed, and makes
-  // its entry the table's.
+  // Brings a new aggregator up to date on members and rounds, and makes its
+  // entry the table's.
   void Insert(std::unique_ptr<TableEntry> entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
 
@@ -201,7 +202,7 @@ class TableRegistry {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<TableId, std::unique_ptr<TableEntry>> tables_
       ABSL_GUARDED_BY(mutex_);
-  // One for each table at most that was filled from a checkpoint.
+  // At most one for each table that was filled from a checkpoint.
   std::vector<std::unique_ptr<TableEntry>> replaced_ ABSL_GUARDED_BY(mutex_);
 };
 
