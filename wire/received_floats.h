@@ -11,9 +11,9 @@
 
 namespace oarlock::wire {
 
-// An array that stays where the transport left it until somebody wants floats,
-// and is then widened into the place where they are wanted. Copies share the
-// bytes. Immutable; thread-safe.
+// An array that stays where the transport left it until floats are needed. Then
+// it is widened into the place where they are needed. Copies share the bytes.
+// Immutable; thread-safe.
 class ReceivedFloats {
  public:
   ReceivedFloats() = default;

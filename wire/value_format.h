@@ -1,11 +1,11 @@
 // Floats in two bytes each: what `values16` of the data plane's messages
 // holds, little-endian.
 //
-// Narrowing rounds to nearest, ties to even, and keeps what is finite finite:
-// beyond the format's range stands its largest value. An infinite gradient
-// would end a row (adagrad makes infinity / infinity of it), a clamped one is
-// a large step. Infinities and NaN stay what they are, so that a model that
-// diverged is seen.
+// Narrowing rounds to nearest, ties to even, and keeps finite values finite: a
+// value beyond the format's range becomes the largest value of the format. An
+// infinite gradient would ruin a row (adagrad makes infinity / infinity of it);
+// a clamped one is a large step. Infinities and NaN stay what they are, so that
+// a model that diverged is noticed.
 
 #ifndef OARLOCK_WIRE_VALUE_FORMAT_H_
 #define OARLOCK_WIRE_VALUE_FORMAT_H_
@@ -31,7 +31,8 @@ float FromFloat16(uint16_t bits);
 // Bytes of one value: 4 or 2.
 size_t ValueBytes(v1::ValueFormat format);
 
-// Of "float32", "bfloat16", "float16"; InvalidArgument for anything else.
+// The format named "float32", "bfloat16" or "float16"; InvalidArgument for
+// anything else.
 absl::StatusOr<v1::ValueFormat> ParseValueFormat(absl::string_view name);
 
 // Convert arrays, with the same bits as the functions above on every

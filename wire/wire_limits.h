@@ -1,5 +1,5 @@
-// What one message of the data plane may hold. Part of the protocol: a client
-// splits what is larger, a decoder refuses it.
+// What one message of the data plane may hold. The limits are part of the
+// protocol: a client splits what is larger, and a decoder refuses it.
 
 #ifndef OARLOCK_WIRE_WIRE_LIMITS_H_
 #define OARLOCK_WIRE_WIRE_LIMITS_H_
@@ -17,8 +17,8 @@ inline constexpr size_t kMaxKeysPerMessage = size_t{4} << 20;
 inline constexpr size_t kMaxCallsPerBatch = 4096;
 // Encoded RequestHeader or ResponseHeader.
 inline constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
-// Not refused above it, but one connection is slower with larger ones: clients
-// aim below.
+// Larger messages are not refused, but they slow one connection down: clients
+// stay below this size.
 inline constexpr size_t kPreferredMessageBytes = size_t{1} << 20;
 
 }  // namespace oarlock::wire

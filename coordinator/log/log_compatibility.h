@@ -69,7 +69,8 @@ struct ReplayDecision {
 absl::StatusOr<ReplayDecision> DecideReplay(storage::FileSystem* files,
                                             const std::string& log_dir,
                                             const LogCompatibility& now);
-// Before anything in `log_dir` is removed, or cannot be read; idempotent.
+// Removes the file RUN. Call it before anything in `log_dir` is removed, and
+// when a log there cannot be read. Idempotent.
 absl::Status ForgetLogs(storage::FileSystem* files, const std::string& log_dir);
 
 // The file RUN of a run; server 0 writes it. Thread-safe.
