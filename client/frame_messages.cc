@@ -12,7 +12,7 @@
 namespace oarlock::client {
 namespace {
 
-// `values` in the format in which they travel: floats where they lie, 16-bit
+// `values` in the format in which they travel: floats where they are, 16-bit
 // values in memory of the slice's own.
 grpc::Slice ValuesSlice(v1::ValueFormat format, absl::Span<const float> values,
                         const std::shared_ptr<const void>& owner) {

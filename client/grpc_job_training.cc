@@ -18,8 +18,8 @@ absl::StatusOr<v1::CheckpointResponse> GrpcJobClient::MakeCheckpoint(
     bool best) {
   v1::CheckpointRequest request;
   request.set_best(best);
-  // Each call makes another one, so it is made again only where the coordinator
-  // or another server was away.
+  // Each call makes another checkpoint, so it is repeated only where the
+  // coordinator or another server was away.
   for (int attempt = 1;; ++attempt) {
     grpc::ClientContext context;
     connections_->PrepareToWait(&context, kCheckpointTimeout);
@@ -31,7 +31,7 @@ absl::StatusOr<v1::CheckpointResponse> GrpcJobClient::MakeCheckpoint(
       return status;
     }
     OARLOCK_RETURN_IF_ERROR(Alive());
-    // Answered when it is back.
+    // Returns when the coordinator is back.
     OARLOCK_RETURN_IF_ERROR(GetJobStatus().status());
   }
 }

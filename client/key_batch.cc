@@ -9,8 +9,8 @@
 namespace oarlock::client {
 namespace {
 
-// `value`, of which the compiler knows nothing more: how it came about is not
-// made a branch of the code that follows.
+// Returns `value`, but hides from the compiler how it was computed. So the
+// compiler does not make a branch of that in the code that follows.
 uint32_t WithoutBranch(uint32_t value) {
   asm("" : "+r"(value));
   return value;
@@ -36,7 +36,7 @@ void KeyBatch::Prepare(size_t num_keys) {
     first_entry_ = 1;
   }
   mask_ = num_entries - 1;
-  // One more, for what is written before it is known whether it counts.
+  // One element more: an element is written before it is known to count.
   if (distinct_.size() <= num_keys) {
     distinct_.resize(num_keys + 1);
     partition_.resize(num_keys + 1);
@@ -52,7 +52,7 @@ void KeyBatch::Prepare(size_t num_keys) {
 // be mispredicted too.
 void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
   row_of_key_.resize(keys.size());
-  // Local: to the compiler a store might change a member.
+  // Local variables: for the compiler, a store might change a member.
   uint32_t* const table = table_.data();
   Key* const distinct = distinct_.data();
   uint16_t* const partition = partition_.data();
@@ -68,8 +68,8 @@ void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
     partition[num_distinct] =
         static_cast<uint16_t>(PartitionOfMix(mix, partition_bits).value());
   };
-  // What stands in an entry: a distinct key, or nothing, which is the place of
-  // the next one.
+  // What an entry holds: the index of a distinct key, or nothing. An empty
+  // entry is for the next distinct key.
   struct Found {
     uint32_t index;
     bool is_new;
@@ -92,7 +92,7 @@ void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
     const Found found = look_at(entry);
     displaced[num_displaced] = static_cast<uint32_t>(i);
     num_displaced += distinct[found.index] != keys[i];
-    // Of a displaced key: what is there already.
+    // For a displaced key this writes what is there already.
     take(entry, found, i);
   }
   for (size_t d = 0; d < num_displaced; ++d) {

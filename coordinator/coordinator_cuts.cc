@@ -23,11 +23,12 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   OARLOCK_RETURN_IF_ERROR(CheckWorkersAreRecovered());
   OARLOCK_RETURN_IF_ERROR(
       calls_.Begin([](auto* call) { call->set_open_cut(true); }).status());
-  // Its end could not be written down.
+  // A cut whose end could not be written down may still be open.
   if (cuts_.open()) cuts_.Close();
   checkpoint_due_ = false;
-  // One that ends while the cut is made may have trained behind it; if it did
-  // not, going on from the cut finds nothing left of it.
+  // An epoch that ends while the cut is made may have pushes after it, so it
+  // does not count. If it has none, a job that continues from the cut finds
+  // nothing left of the epoch.
   epochs_before_cut_ = TrainedEpochs();
   return cuts_.Open(std::move(workers));
 }

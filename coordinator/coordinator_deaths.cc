@@ -1,4 +1,4 @@
-// The coordinator's part when a worker is gone: who has its examples next.
+// The coordinator's part when a worker is gone: which workers get its examples.
 
 #include <optional>
 #include <string>
@@ -24,10 +24,10 @@ void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
   } else {
     progress_.Withdraw(index);
   }
-  // Who says that it is done has been answered all that it pushed.
+  // A worker that has finished has acknowledgements for all of its pushes.
   const bool needs_ledgers = !finished && worker.had_examples;
   if (needs_ledgers && cuts_.open() && !cuts_.AllMarked()) {
-    // What is partly applied would be on both sides of the cut.
+    // Its partly applied pushes would be on both sides of the cut.
     cuts_.EndEarly(absl::StrCat("worker ", index.value(), " died before cut ",
                                 cuts_.newest(), " was marked by all workers"));
   }
@@ -35,7 +35,8 @@ void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
   DeadWorkers::Incarnation incarnation;
   incarnation.worker = index;
   incarnation.generation = Generation(worker.state.worker_generation());
-  // The responses that tell the servers have the version after this change.
+  // The responses that report this to servers have the version after the
+  // change.
   incarnation.fenced_by = workers_version_;
   incarnation.needs_ledgers = needs_ledgers;
   dead_workers_.Add(incarnation);
@@ -74,7 +75,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
     }
     LeasedExamples& leased = dead.leased[*epoch];
     leased.ranges = std::move(share.ranges);
-    // One with a name is completed by whoever comes next as it would have been.
+    // A completion with a name stays as it is for the next worker.
     RangeShare named{share.phase_name, {}, {}};
     for (v1::PushCompletion& completion : share.push_completions) {
       const bool has_name = completion.worker().worker_generation() != 0;
@@ -87,8 +88,8 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   size_t num_ranges = 0;
   for (auto& [epoch, of_epoch] : RecoverExamples(dead)) {
     const std::string phase_name = TrainPhaseName(epoch);
-    // No cut is opened before the push completions are done, so what they are
-    // for may be recorded as trained now.
+    // No cut is opened before the push completions are done. So the examples
+    // that they are for may be recorded as trained now.
     for (const v1::DataRange& range : of_epoch.covered)
       ranges_.Cover(phase_name, range);
     cuts_.Cover(phase_name, of_epoch.covered);

@@ -1,4 +1,4 @@
-// How the job comes to its end, and who knows of it.
+// How the job ends, and whether other processes have been informed of it.
 
 #include <algorithm>
 #include <string>
@@ -31,7 +31,7 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
     absl::MutexLock lock(&mutex_);
     const absl::StatusOr<absl::Time> begun =
         calls_.Begin([&](auto* call) { *call->mutable_end_job() = end; });
-    // A failure is told to all even if no successor will know of it.
+    // A failure takes effect even if it cannot be written down for a successor.
     if (!begun.ok() && !end.failed()) return begun.status();
     const absl::Time now = begun.ok() ? *begun : clock_.Now();
     End(end.failed(), end.reason(), now, &replies);
@@ -70,8 +70,8 @@ void Coordinator::Reconcile(absl::Time now, Replies* replies) {
   bool any_alive = false;
   for (size_t i = 0; i < workers_.size(); ++i) {
     const WorkerRecord& worker = workers_[i];
-    // One that has not come yet is expected; if it comes too late, the job
-    // fails.
+    // A worker that has not registered yet is waited for. If it registers too
+    // late, the job fails.
     waited_for[i] = worker.alive() || !worker.registered();
     any_alive = any_alive || worker.alive();
     all_finished = all_finished && worker.registered() &&

@@ -1,5 +1,5 @@
-// Steps of the workers of a job in ssp mode. They are in no log: members
-// say anew where they are, so a successor knows it a moment after it came.
+// Steps of the workers of a job in ssp mode. They are in no log: members report
+// them again, so a successor of the coordinator has them soon after its start.
 
 #include <algorithm>
 #include <utility>

@@ -54,7 +54,7 @@ void Coordinator::CheckDeadlines() {
     state_due = calls_.log() != nullptr && calls_.log()->WantsState();
   }
   Run(std::move(replies));
-  // What fails is told, and tried again when more has been written.
+  // A failure is logged. The state is tried again when more has been written.
   if (state_due) WriteState().IgnoreError();
 }
 

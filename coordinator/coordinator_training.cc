@@ -59,8 +59,8 @@ absl::Status Coordinator::RecordFile(const v1::RecordFileRequest& request) {
       Check(request.worker_index(), request.worker_generation()).status());
   const v1::TrainingFile& file = request.file();
   OARLOCK_RETURN_IF_ERROR(training_.CheckFile(file));
-  // Ranges of a stopped epoch are left in the queue. One that workers split by
-  // themselves has none there.
+  // A stopped epoch keeps the ranges that are left in the queue. An epoch that
+  // workers split by themselves has no ranges there.
   const std::string phase_name = TrainPhaseName(file.epoch());
   if (file.trained() &&
       (!ranges_.IsAllDone(phase_name) ||

@@ -22,7 +22,7 @@ v1::DataRange RangeOf(const v1::ExampleInterval& interval) {
   return range;
 }
 
-// A push as all servers together know it.
+// A push, as the ledgers of all servers together describe it.
 struct Push {
   uint32_t message_count = 0;
   std::set<uint32_t> messages;
@@ -34,7 +34,7 @@ struct Push {
   }
 };
 
-// What is leased, and where its lines are.
+// The leased examples, and where their lines are.
 class LeasedSet {
  public:
   void Add(const v1::DataRange& range) {
@@ -49,8 +49,8 @@ class LeasedSet {
                          return !set_.Common(RangeOf(interval)).empty();
                        });
   }
-  // Adds the interval, in pieces that say where their lines are if they are
-  // leased.
+  // Adds the interval to `to`, in pieces. A piece that is leased has the place
+  // of its lines.
   void Locate(const v1::ExampleInterval& interval, Ranges* to) const {
     uint64_t begin = interval.begin();
     while (begin < interval.end()) {
@@ -84,7 +84,8 @@ class LeasedSet {
 // One epoch.
 struct EpochExamples {
   LeasedSet leased;
-  // Of which gradients are applied, or will be when their push is completed.
+  // Examples whose gradients (for rows, for dense parameters) are applied, or
+  // will be when their push is completed.
   RangeSet rows;
   RangeSet dense;
   RecoveredEpoch result;
@@ -169,7 +170,8 @@ class Recovery {
     }
   }
 
-  // What is leased and is in no push, or in one for half of its gradients.
+  // Decides about leased examples that are in no push, or in a push for one
+  // kind of gradients alone.
   void Return(const LeasedExamples& leased, EpochExamples* of_epoch) {
     std::vector<v1::DataRange> rows_alone;
     std::vector<v1::DataRange> dense_alone;

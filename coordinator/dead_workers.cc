@@ -90,7 +90,7 @@ std::optional<DeadWorkers::Claimed> DeadWorkers::Claim(
 void DeadWorkers::Forget(
     const std::function<bool(WorkerIndex, Generation)>& has_push_completions) {
   std::vector<Record> kept;
-  // Workers of whom an older incarnation is kept.
+  // Workers of which an incarnation is kept. Their newer ones are kept too.
   std::set<uint32_t> held_up;
   for (Record& record : records_) {
     const Incarnation& incarnation = record.incarnation;

@@ -58,7 +58,7 @@ void CollectStaleness(const std::string& phase, const std::string& of,
 
 void CollectWorkers(const v1::JobStatusResponse& job,
                     MetricsSnapshot* snapshot) {
-  // Each is always told: a gap in a graph would not say zero.
+  // Each life is always reported: a gap in a graph would not mean zero.
   std::map<v1::WorkerState::Life, uint32_t> workers = {
       {v1::WorkerState::ALIVE, 0},
       {v1::WorkerState::LOST, 0},

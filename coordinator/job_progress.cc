@@ -186,7 +186,7 @@ void JobProgress::AddTo(const v1::PhaseProgress& progress, Phase* phase,
   if (sum->histogram == nullptr) {
     sum->histogram = std::make_unique<AucHistogram>();
     DropOldHistograms();
-    // A straggler's report of a phase that is long over may find no room.
+    // A late report about an old phase may find no room for its histogram.
     if (sum->histogram == nullptr) return;
   }
   for (int i = 0; i < progress.buckets_size(); ++i) {
@@ -259,7 +259,7 @@ void JobProgress::Describe(
 void JobProgress::Describe(
     const Phase& phase, bool with_histograms,
     google::protobuf::RepeatedPtrField<v1::PhaseStatus>* phases) {
-  // Defined, but nobody has come to it yet.
+  // Defined, but no worker has begun it yet.
   if (phase.first == absl::InfiniteFuture()) return;
   v1::PhaseStatus* const status = phases->Add();
   v1::PhaseProgress& progress = *status->mutable_progress();

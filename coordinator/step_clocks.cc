@@ -24,7 +24,7 @@ StepClocks::Replies StepClocks::Call(const v1::StepClockRequest& request,
         Take([&](const Waiter& waiter) { return waiter.worker == worker; });
     waiters_.push_back({worker, request.awaited(), deadline, std::move(done)});
   }
-  // Those for whom the change was enough.
+  // The waiters for which the change was enough.
   Replies reached = Take([slowest = Slowest()](const Waiter& waiter) {
     return slowest >= waiter.awaited;
   });
@@ -40,7 +40,7 @@ void StepClocks::Change(const v1::StepClockRequest& request) {
     clock = Clock{.generation = request.worker_generation()};
   }
   const bool reports = request.change() == v1::StepClockRequest::REPORT;
-  // Reports only grow, so their order is of no importance.
+  // The reported number only grows, so the order of reports does not matter.
   if (reports && clock.member) {
     clock.finished = std::max(clock.finished, request.finished());
   }

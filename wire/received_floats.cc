@@ -12,8 +12,8 @@
 namespace oarlock::wire {
 namespace {
 
-// Values that are widened at once. Bytes that straddle slices are put together
-// first, in memory that stays in the first cache.
+// Values that are widened at a time. Bytes that straddle slices are put
+// together first, in memory that stays in the first-level cache.
 constexpr size_t kValuesAtOnce = 4096;
 
 }  // namespace

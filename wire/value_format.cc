@@ -21,7 +21,8 @@ uint16_t ToBfloat16(float value) {
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude >= kFloatInfinity) {
-    // Cutting a NaN could leave infinity; a quiet bit keeps it one.
+    // Cutting bits off a NaN could leave infinity; the quiet bit keeps it a
+    // NaN.
     const uint32_t quiet = magnitude > kFloatInfinity ? 0x40u : 0;
     return static_cast<uint16_t>(sign | (magnitude >> 16) | quiet);
   }

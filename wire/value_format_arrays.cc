@@ -1,5 +1,5 @@
-// The array functions of value_format.h. In integer arithmetic, not with the
-// conversions of the instruction sets, which differ in what they make of NaN
+// The array functions of value_format.h. They use integer arithmetic, not the
+// conversions of the instruction sets. Those differ in what they make of NaN
 // and of values out of range.
 
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-// As many as Floats. Signed: comparisons of unsigned numbers cost more, and no
-// magnitude needs the highest bit.
+// As many lanes as Floats. Signed: comparisons of unsigned numbers cost more,
+// and no magnitude needs the highest bit.
 using Words = hn::RebindToSigned<Floats>;
 using Halves = hn::Rebind<uint16_t, Floats>;
 
@@ -44,7 +44,7 @@ HWY_INLINE Word RoundAway(Word magnitude) {
       hn::Add(hn::Add(magnitude, half_minus_one), odd));
 }
 
-// Each: 16 bits without sign, from a float's magnitude.
+// Each converts a float's magnitude to 16 bits without sign.
 
 struct MagnitudeToBfloat16 {
   HWY_INLINE Word operator()(Word magnitude) const {

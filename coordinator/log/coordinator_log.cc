@@ -15,9 +15,8 @@
 namespace oarlock::coordinator {
 namespace {
 
-// The log is trimmed by states, not by its size.
-
-// Times that of the last state.
+// States, not the size of the log, trim the log. A state is due when the calls
+// since the last one take this many times its bytes.
 constexpr uint64_t kCallsPerState = 4;
 
 }  // namespace
@@ -33,11 +32,12 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   auto log = absl::WrapUnique(new CoordinatorLog(options, coordinator));
   storage::PushLogOptions push_log;
   push_log.directory = options.directory;
-  // It is not read under another boot, and before that the system has it all.
+  // The log is read under the same boot only, and until the next boot the
+  // system has all of it. So it need not be synced at intervals.
   push_log.sync_interval = absl::InfiniteDuration();
   const absl::Time start = clock.Now();
   {
-    // What the coordinator says again was said before.
+    // What the coordinator logs during the replay, it has logged before.
     const spdlog::level::level_enum level = spdlog::get_level();
     spdlog::set_level(spdlog::level::off);
     const absl::Cleanup speak_again = [level] { spdlog::set_level(level); };
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
 }
 
 absl::Status CoordinatorLog::Replay(const storage::LogRecord& record) {
-  // Parts of a state that was not written to its end.
+  // Drops the parts of a state that was not written to its end.
   if (record.cut != state_parts_number_) state_parts_.clear();
   state_parts_number_ = record.cut;
   switch (static_cast<CoordinatorRecord>(record.kind)) {
@@ -86,8 +86,8 @@ absl::Status CoordinatorLog::Replay(const storage::LogRecord& record) {
                                static_cast<int>(record.bytes.size()))) {
         break;
       }
-      // Made while the state that follows was about to be written, which has
-      // it; the state before went with its segment.
+      // The call was made while the next state was about to be written, and
+      // that state includes it. The state before was removed with its segment.
       if (!replayed_) {
         ++calls_without_state_;
         return absl::OkStatus();
@@ -149,7 +149,7 @@ absl::Status CoordinatorLog::AppendState(v1::CoordinatorState state) {
   v1::CoordinatorSnapshot snapshot;
   snapshot.set_boot_id(options_.boot_id);
   *snapshot.mutable_state() = std::move(state);
-  // What fails now is tried again when more has been written.
+  // After a failure the next try comes when more has been written.
   const absl::Cleanup due = [this] { SetStateDue(); };
   if (snapshot.ByteSizeLong() >
       static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
@@ -158,7 +158,7 @@ absl::Status CoordinatorLog::AppendState(v1::CoordinatorState state) {
         " bytes; its log goes on growing; make the ranges of a phase longer"));
   }
   const std::string bytes = snapshot.SerializeAsString();
-  // Also of one that failed, whose parts may be in the log.
+  // A state that failed keeps its number, since parts of it may be in the log.
   ++state_number_;
   absl::string_view rest = bytes;
   while (rest.size() > options_.record_bytes) {

@@ -26,7 +26,7 @@ std::string ServerLogDir(uint32_t server) {
   return absl::StrFormat("/server-%03d", server);
 }
 
-// A log that somebody has removed.
+// The first log that is missing, because somebody removed it; empty: none.
 absl::StatusOr<std::string> FirstMissing(storage::FileSystem* files,
                                          const std::string& log_dir,
                                          uint32_t num_servers) {
@@ -39,7 +39,7 @@ absl::StatusOr<std::string> FirstMissing(storage::FileSystem* files,
   return std::string();
 }
 
-// Empty: nothing.
+// A clause that names a difference; empty: there is none.
 std::string Difference(const LogCompatibility& before,
                        const LogCompatibility& now) {
   if (before.boot_id.empty() || before.boot_id != now.boot_id) {
@@ -64,10 +64,10 @@ std::string Difference(const LogCompatibility& before,
   return "";
 }
 
-// NotFound: there is none.
+// NotFound: there is no file.
 absl::StatusOr<LogCompatibility> Read(storage::FileSystem* files,
                                       const std::string& log_dir) {
-  // One file, even if server 0 puts another in its place meanwhile.
+  // This reads one file, even if server 0 replaces it meanwhile.
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::SequentialFile> file,
                            files->OpenToRead(log_dir + kName));
   std::string line(kMaxBytes, '\0');
@@ -141,7 +141,7 @@ absl::Status ForgetLogs(storage::FileSystem* files,
   OARLOCK_ASSIGN_OR_RETURN(const bool exists, files->Exists(log_dir + kName));
   if (!exists) return absl::OkStatus();
   const absl::Status removed = files->RemoveFile(log_dir + kName);
-  // By another server of the job.
+  // Another server of the job may have removed it.
   return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
@@ -160,7 +160,8 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Create(
   } else {
     OARLOCK_RETURN_IF_ERROR(ForgetLogs(files, log_dir));
   }
-  // A successor knows not whether something was forbidden before.
+  // A successor has no record of what was forbidden before, so it may not
+  // write.
   auto run_file = absl::WrapUnique(new RunFile(
       files, log_dir, logs,
       /*may_write=*/begin == Begin::kWithoutLogs && !logs.boot_id.empty()));
@@ -182,7 +183,7 @@ absl::Status RunFile::RecordCall(const v1::CoordinatorCall& call) {
   heard_of_.insert(call.server_heartbeat().server_index());
   if (heard_of_.size() < now_.num_servers) return absl::OkStatus();
   may_write_ = false;
-  // Without it a resume goes on from the checkpoint.
+  // Without the file a resume continues from the checkpoint.
   const absl::Status written = Write();
   if (!written.ok()) {
     spdlog::warn("no later run can go on from the logs: {}",

@@ -20,7 +20,8 @@ bool IsOf(const Leased& leased, const v1::LeaseRangesRequest& request) {
          leased.generation == request.worker_generation();
 }
 
-// What of the order `of` is not in `order`; see DefinePhaseRequest.
+// The parts of the data order `of` that are not in `order`; see
+// DefinePhaseRequest.
 std::string PartsMissingFrom(absl::string_view order, absl::string_view of) {
   const std::vector<absl::string_view> there = absl::StrSplit(order, ", ");
   std::vector<absl::string_view> missing = absl::StrSplit(of, ", ");

@@ -18,7 +18,7 @@ v1::DataRange Part(const v1::DataRange& range,
   v1::DataRange part = range;
   part.set_begin(interval.begin);
   part.set_end(interval.end == kUnknownEnd ? 0 : interval.end);
-  // The reader finds it by counting lines from where it found `range`.
+  // A reader finds the part by counting lines from the place of `range`.
   part.set_skip_lines(range.skip_lines() + interval.begin - range.begin());
   return part;
 }

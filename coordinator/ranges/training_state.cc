@@ -126,10 +126,11 @@ void TrainingState::DescribeCut(uint32_t trained_epochs,
   for (const v1::TrainingFile& file : files_) {
     v1::TrainingFile* const saved = manifest->add_files();
     *saved = file;
-    // It may have ended since, with pushes behind the cut; or all its pushes
-    // are before the cut, and nobody has recorded yet that it has ended.
+    // What is recorded may not fit the cut. The file may have ended since, with
+    // pushes after the cut. Or all of its pushes are before the cut, but its
+    // end is not recorded yet.
     saved->set_trained(file.epoch() < trained_epochs);
-    // Nothing of those after it is before the cut.
+    // No pushes of later files are before the cut.
     if (!saved->trained()) return;
   }
 }

@@ -101,7 +101,7 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplyDense(
     const size_t size = dense_->BlockSize(block);
     const float* gradients =
         push.values.Elements(begin, size, &gradient_scratch);
-    // Who does not say how many steps means one.
+    // A push without a number of steps is of one step.
     if (!dense_->Push(
             block, gradients, absl::MakeConstSpan(&stamp, 1),
             std::max(1u, push.num_steps),

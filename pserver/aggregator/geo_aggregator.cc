@@ -12,11 +12,12 @@
 namespace oarlock::pserver {
 namespace {
 
-// Not a worker's: entries of it are told to all.
+// No worker's index: the entries with it are listed to all workers.
 constexpr uint32_t kNobody = ~uint32_t{0};
 
-// Whose pushes these are, as the log sees it: who completes the push of a
-// worker that is gone does not have its rows either.
+// The worker whose changes these are, as the log needs it. A worker that
+// completes the push of a dead one does not have the changed rows, so it is
+// listed to all.
 WorkerIndex AuthorOf(const v1::RequestHeader& header) {
   return header.completing_generation() != 0
              ? WorkerIndex(kNobody)

@@ -44,7 +44,8 @@ void QuorumAggregator::PushDense(wire::PushDenseRequestView push,
     } else {
       at_once = Hold(push);
       const PushStamp stamp = StampOf(push.header);
-      // What came before is applied, so there is nothing to wait for, or held.
+      // All blocks came before. They are applied, so there is nothing to wait
+      // for, or they are held.
       if (at_once->duplicate_groups == push.blocks.size()) {
         if (!push.blocks.empty() && IsHeld(stamp, push.blocks[0])) {
           repeated_.push_back(
@@ -58,7 +59,8 @@ void QuorumAggregator::PushDense(wire::PushDenseRequestView push,
         if (push.header.completing_generation() == 0) {
           last_update_[stamp.worker] = updates_ + 1;
         }
-        // All workers cut what they push to this server into as many messages.
+        // All workers cut a push to this server into the same number of
+        // messages.
         const size_t messages =
             std::max<size_t>(1, push.header.table_message_count());
         if (cut_open_ || IsDueWithIt(messages)) released = Release();
@@ -79,7 +81,7 @@ PushOutcome QuorumAggregator::Hold(const wire::PushDenseRequestView& push) {
     const size_t size = table_->BlockSize(block);
     const float* gradients =
         push.values.Elements(begin, size, &gradient_scratch);
-    // Who does not say how many steps means one.
+    // A push without a number of steps is of one step.
     if (!table_->Hold(block, gradients, stamp, std::max(1u, push.num_steps))) {
       ++outcome.duplicate_groups;
     }
@@ -108,7 +110,7 @@ size_t QuorumAggregator::PushesAtWork() const {
 }
 
 size_t QuorumAggregator::QuorumOf(size_t pushes) const {
-  // In float, as the share came: .7f of 10 is 7.
+  // Computed in float, like the share: .7f of 10 is 7.
   return std::max<size_t>(
       1, static_cast<size_t>(std::ceil(table_->config().dense().quorum() *
                                        static_cast<float>(pushes))));

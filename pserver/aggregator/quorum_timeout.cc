@@ -6,9 +6,9 @@
 namespace oarlock::pserver {
 namespace {
 
-// Share of the newest quorum in the moving average, where it was a shorter one.
+// Weight of the newest quorum in the moving average, if it was a shorter one.
 constexpr double kNewest = 0.1;
-// What the hold grows by when there was no quorum within it.
+// Factor by which the hold grows when there was no quorum within it.
 constexpr double kGrowth = 1.5;
 
 }  // namespace
@@ -42,8 +42,8 @@ void QuorumTimeout::OnTimeout(size_t waiting, uint64_t updates) {
   lowered_until_ = updates + 1 + next_lowered_updates_;
   next_lowered_updates_ =
       std::min(2 * next_lowered_updates_, kUpdatesLoweredMax);
-  // It was not that: nobody shall wait so long again where one push comes at a
-  // time.
+  // Steps have not become longer. No update shall wait so long again where
+  // pushes come one at a time.
   hold_ = UsualHold();
 }
 

@@ -311,8 +311,8 @@ bool SyncAggregator::OpenRoundIsComplete() const {
     const auto found = contributions.find({worker, member.generation});
     if (found == contributions.end() || !found->second.complete()) return false;
   }
-  // Without anyone to wait for, a round begins when there is something to
-  // apply, be it in the next.
+  // Without members to wait for, the round is complete when there is something
+  // to apply, in this round or in the next.
   return !contributions.empty() || !rounds_[1].contributions.empty();
 }
 

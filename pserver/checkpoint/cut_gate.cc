@@ -20,7 +20,7 @@ void CutGate::Pass(uint64_t cut, Apply apply) {
 
 absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
   absl::MutexLock lock(&held_mutex_);
-  // It may have been finished since.
+  // The cut may have been finished since.
   if (cut <= finished()) return absl::OkStatus();
   if (shut_down_) {
     return absl::UnavailableError(
@@ -39,8 +39,8 @@ absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
 
 void CutGate::Freeze(uint64_t cut, absl::FunctionRef<void()> freeze) {
   {
-    // Finished before another push is applied, so that each knows which side it
-    // is on.
+    // The cut is finished before another push is applied, so each push is on
+    // one side of it.
     absl::MutexLock lock(&apply_mutex_);
     freeze();
     Raise(cut, &finished_);

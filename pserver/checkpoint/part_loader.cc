@@ -23,7 +23,7 @@
 namespace oarlock::pserver {
 namespace {
 
-// A partition or block to load, and who has written it.
+// A partition or block to load, and the server that wrote it.
 struct Unit {
   TableEntry* entry = nullptr;
   uint32_t index = 0;
@@ -100,7 +100,7 @@ class Loader {
     }
   }
 
-  // Those of the servers whose units are wanted.
+  // Opens the parts of those servers that wrote a unit to load.
   absl::Status OpenReaders() {
     for (const Unit& unit : units_) {
       auto [it, is_new] = readers_.try_emplace(unit.writer);

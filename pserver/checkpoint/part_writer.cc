@@ -30,7 +30,7 @@ class UnitRecords : public sparse_table::CutSink {
                     size_t num_rows) override {
     return Add(packed.data(), packed.size());
   }
-  // Kept until all rows are written: names ascend.
+  // Kept until all rows are written, since names of records ascend.
   absl::Status Erased(absl::Span<const Key> keys) override {
     erased_.insert(erased_.end(), keys.begin(), keys.end());
     return absl::OkStatus();
@@ -276,8 +276,8 @@ void PartWriter::Thaw(bool current) {
     }
     tables_[TableId(table.entry->config.id())] = std::move(table.next);
   }
-  // Changes are never older than their base. What is not forgotten now takes
-  // room until the next time.
+  // Changes are never older than their base. Records that are not forgotten now
+  // take room until the next time.
   if (current && oldest != std::numeric_limits<uint64_t>::max() &&
       oldest > oldest_cut_) {
     store_->Forget(oldest_cut_, oldest).IgnoreError();

@@ -43,7 +43,7 @@ absl::Status Load(const checkpoint::LoadedCheckpoint& checkpoint,
   return absl::OkStatus();
 }
 
-// Brings the server to where the checkpoint is that CURRENT names, if any: its
+// Loads the checkpoint that CURRENT names, if there is one; returns its
 // manifest.
 absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
     const ServerOptions& options, const storage::CheckpointDir& dir,
@@ -84,7 +84,7 @@ std::string LogDir(const ServerOptions& options) {
 coordinator::LogCompatibility DescribeRun(const ServerOptions& options) {
   coordinator::LogCompatibility run;
   run.boot_id = BootId();
-  // This host's tells nothing of others.
+  // The boot of this host says nothing about other hosts.
   for (const std::string& endpoint : options.server_endpoints) {
     if (cluster::HostOf(endpoint) != cluster::HostOf(options.endpoint()))
       run.boot_id.clear();
@@ -153,7 +153,7 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
   OARLOCK_ASSIGN_OR_RETURN(
       checkpoints->cuts_,
       ServerCut::Create(cuts, map, registry, gate, options.clocks));
-  // Only now: the folder is no other job's.
+  // Only now is it sure that the folder is not another job's.
   OARLOCK_RETURN_IF_ERROR(checkpoints->BeginLogs(decision));
   absl::Status begun = options.log_pushes
                            ? checkpoints->OpenLog(decision, ledger, gate)
@@ -163,7 +163,7 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
         decision, dir, resumed.has_value() ? &*resumed : nullptr);
   }
   if (absl::IsDataLoss(begun) && decision.go_on) {
-    // Other servers may have done theirs again by now.
+    // Other servers may have replayed theirs by now.
     OARLOCK_RETURN_IF_ERROR(
         coordinator::ForgetLogs(storage::FileSystem::Real(), LogDir(options)));
     return absl::DataLossError(absl::StrCat(
@@ -221,7 +221,7 @@ absl::Status ServerCheckpoints::OpenLog(
   OARLOCK_ASSIGN_OR_RETURN(log_, ServerLog::Open(log, registry_, ledger, gate,
                                                  *options_.clocks.monotonic));
   replayed_ = log.replay;
-  // Flags may be others.
+  // The flags may differ from those of the run before.
   if (decision.go_on) registry_->SetRestored();
   cuts_->SetLog(log_.get());
   return absl::OkStatus();
@@ -292,7 +292,8 @@ void ServerCheckpoints::Stop() {
   if (run_file_ == nullptr) return;
   const coordinator::JobState job = coordinator_->Job();
   if (!job.over || job.failed || !job.reason.empty()) return;
-  // All is in its last checkpoint; a failure leaves logs that say the same.
+  // Everything is in the job's last checkpoint. If the removal fails, the logs
+  // that stay say the same.
   coordinator::ForgetLogs(storage::FileSystem::Real(), LogDir(options_))
       .IgnoreError();
 }

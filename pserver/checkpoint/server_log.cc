@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<ServerLog>> ServerLog::Open(
   auto log = absl::WrapUnique(new ServerLog(options, registry, ledger, gate));
   storage::PushLogOptions push_log;
   push_log.directory = options.directory;
-  // What a trim leaves is at most a segment too much.
+  // A trim leaves at most a segment too much.
   push_log.segment_bytes =
       std::min(push_log.segment_bytes, options.bytes_max / kSegmentsPerLog);
   push_log.sync_interval = options.sync_interval;
@@ -108,8 +108,9 @@ absl::Status ServerLog::AppendPush(ServerLogKind kind, bool has_rounds,
   views.reserve(slices.size() + 1);
   views.emplace_back(reinterpret_cast<const char*>(&time), kTimeBytes);
   for (const grpc::Slice& slice : slices) views.push_back(View(slice));
-  // A contribution may lie in the log before the cut that its round is after;
-  // that of a round before the cut is known as such when it is replayed.
+  // A contribution may be in the log before the cut after which its round
+  // belongs. A contribution to a round before the cut is recognized when it is
+  // replayed.
   const uint64_t cut = has_rounds ? gate_->announced() : gate_->finished();
   return log_->Append(static_cast<uint32_t>(kind), cut, views);
 }
@@ -184,7 +185,7 @@ absl::Status ServerLog::Replay(const storage::LogRecord& record) {
         return malformed("no table");
       }
       const absl::Status created = registry_->CreateAgain(config);
-      // Its caller was told.
+      // Its caller got this error.
       return absl::IsAlreadyExists(created) || absl::IsInvalidArgument(created)
                  ? absl::OkStatus()
                  : created;
@@ -246,7 +247,8 @@ absl::Status ServerLog::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
                                  Apply apply) {
   OARLOCK_RETURN_IF_ERROR(push.status());
   const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
-  // A round knows what it has; without rounds the record contains it.
+  // A round recognizes what it has. Without rounds, the cut of the record
+  // decides.
   const bool has_rounds = entry.ok() && (*entry)->aggregator->HasRounds();
   const bool before = cut < gate_->finished() && !has_rounds;
   if (before) return absl::OkStatus();
@@ -254,7 +256,7 @@ absl::Status ServerLog::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   ++replayed_pushes_;
   PushLedger::Message message;
   if (!has_rounds) ledger_->Readmit(&push->header, &message);
-  // Whoever sent it was answered, or sends it again.
+  // The sender was answered, or sends it again.
   auto done = [message = std::move(message)](
                   const absl::StatusOr<PushOutcome>& outcome) mutable {
     if (outcome.ok()) {
@@ -271,7 +273,7 @@ absl::Status ServerLog::ReplayPush(const storage::LogRecord& record) {
   uint32_t time = 0;
   std::memcpy(&time, record.bytes.data(), kTimeBytes);
   registry_->clock().AdvanceTo(time);
-  // A copy: a round may hold the push for longer.
+  // A copy, since a round may hold the push for longer.
   const grpc::Slice slice(record.bytes.data() + kTimeBytes,
                           record.bytes.size() - kTimeBytes);
   const grpc::ByteBuffer request(&slice, 1);

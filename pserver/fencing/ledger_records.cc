@@ -10,8 +10,8 @@ void LedgerRecords::Add(const PushMessageHeader& message, Outcome outcome) {
   const uint64_t sequence = message.sequence.value();
   OARLOCK_CHECK(sequence >= 1);
   if (sequence > highest_) {
-    // The places of the new sequences are those of the ones that are fully
-    // applied by now.
+    // The new sequences take the places of sequences that are fully applied by
+    // now.
     const uint64_t num_new = std::min(sequence - highest_, kNumRecords);
     for (uint64_t i = 0; i < num_new; ++i) {
       MarkFullyApplied(&RecordOf(sequence - i));

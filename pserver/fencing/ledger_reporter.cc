@@ -34,7 +34,8 @@ void LedgerReporter::Apply(const v1::ServerHeartbeatResponse& response) {
     const WorkerIndex worker(one.worker_index());
     const Generation last(one.worker_generation());
     Generation& forgotten = forgotten_[worker];
-    // The ledger first: with its word no message is on its way to the tables.
+    // The ledger first: once Forget returns true, no message is on its way to
+    // the tables.
     if (last <= forgotten || !ledger_->Forget(worker, last)) continue;
     registry_->ForgetWorker(worker, last);
     forgotten = last;

@@ -11,7 +11,7 @@ absl::StatusOr<uint64_t> RoundMembership::SetMember(WorkerIndex worker,
   absl::MutexLock lock(&mutex_);
   if (IsLate(worker, generation, request)) return registry_->CompleteRounds();
   if (joins) {
-    // What is refused is not recorded: it comes again under the same number.
+    // A refused call is not recorded: it comes again under the same number.
     OARLOCK_RETURN_IF_ERROR(fences_->CheckPush(worker, generation));
     RecordCall(worker, generation, request);
     members_[worker] = generation;

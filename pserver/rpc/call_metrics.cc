@@ -60,7 +60,7 @@ void CallMetrics::Collect(MetricsSnapshot* snapshot) const {
     const char* const name = MethodName(m);
     for (size_t code = 0; code < kNumCodes; ++code) {
       const double calls = Load(method.calls[code]);
-      // OK is always told, so that a rate has something to start from.
+      // OK is always reported, so that a rate has something to start from.
       if (code != 0 && calls == 0) continue;
       snapshot->Add(kCalls, calls,
                     {{"method", name},

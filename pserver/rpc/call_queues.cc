@@ -25,7 +25,7 @@ void CallQueues::Shutdown() {
   });
   if (!closed) return;
   for (std::thread& thread : threads_) thread.join();
-  // Without threads, tags that are left are drained here: gRPC demands it.
+  // Without threads, tags that are left are drained here: gRPC requires it.
   if (threads_.empty()) {
     for (const auto& queue : queues_) Poll(queue.get());
   }

@@ -80,7 +80,7 @@ class ReflectionService::Conversation : public QueueTag {
         gate_(std::move(gate)),
         stream_(&context_) {}
 
-  // Starts what comes next; false when there is nothing.
+  // Starts the next operation; false when there is none.
   bool Proceed(bool ok) {
     if (state_ == State::kFinishing) return false;
     if (state_ == State::kAccepting && !ok) return false;

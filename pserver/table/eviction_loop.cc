@@ -117,7 +117,7 @@ void EvictionLoop::EvictWhatIsDue() {
     const uint32_t configured =
         entry->config.sparse().eviction().period_ticks();
     const uint32_t period = configured == 0 ? kDefaultPeriodTicks : configured;
-    // Counted from time 0, whenever this loop comes to see the table.
+    // Counted from time 0, whenever this loop first sees the table.
     const auto [due, is_new] =
         due_.try_emplace(TableId(entry->config.id()), period);
     if (now < due->second) continue;

@@ -11,7 +11,8 @@
 namespace oarlock::pserver {
 namespace {
 
-// Of a key that was counted `count.count` times among `total` samples.
+// The share of a key that was counted `count.count` times among `total`
+// samples.
 ShareEstimate ShareOf(const SpaceSaving::Count& count, uint64_t total,
                       bool sampled) {
   if (total == 0) return {.share = 0, .error = 1};
@@ -23,8 +24,8 @@ ShareEstimate ShareOf(const SpaceSaving::Count& count, uint64_t total,
       known ? static_cast<double>(count.count) - error / 2 : 0;
   double half_width = known ? error / 2 : error;
   // A count of the sample is near enough to Poisson: its square root has the
-  // standard deviation 1/2 whatever the mean, which gives 2 sqrt(n) at 95 %;
-  // the ones keep that true where counts are small.
+  // standard deviation 1/2 whatever the mean, which gives 2 sqrt(n) at 95 %.
+  // The ones in the formula keep that true where counts are small.
   if (sampled) half_width += 2 * std::sqrt(middle + half_width + 1) + 1;
   const auto samples = static_cast<double>(total);
   return {.share = middle / samples,
@@ -86,7 +87,7 @@ HotKeys::HotKeys(const HotKeysOptions& options)
       pushes_(WithSeed(options, DeriveSeed(options.seed, /*purpose=*/1))) {}
 
 std::vector<HotKeys::HotKey> HotKeys::Top(size_t n) const {
-  // What leads the sum leads one of the two, or is close behind in both.
+  // A key that leads the sum leads one of the two, or is close behind in both.
   const size_t candidates = 4 * n;
   std::vector<Key> keys = pulls_.Top(candidates);
   absl::flat_hash_set<Key> seen(keys.begin(), keys.end());

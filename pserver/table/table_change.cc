@@ -15,7 +15,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 
-// The same rule, none of its numbers.
+// Keeps the rule, but none of its numbers.
 void KeepRuleAlone(v1::OptimizerConfig* optimizer) {
   v1::OptimizerConfig bare;
   const Reflection& reflection = *optimizer->GetReflection();
@@ -56,7 +56,7 @@ std::string DifferencesOf(const v1::TableConfig& from,
   std::string report;
   differencer.ReportDifferencesToString(&report);
   differencer.Compare(from, to);
-  // One to a line.
+  // One difference per line.
   std::vector<std::string> differences =
       absl::StrSplit(report, '\n', absl::SkipEmpty());
   for (std::string& difference : differences) {

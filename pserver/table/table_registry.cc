@@ -55,7 +55,8 @@ absl::Status CheckConfig(const v1::TableConfig& config) {
   return absl::OkStatus();
 }
 
-// Of the entry's table, by its mode. A geo table gets a log if it has none.
+// The aggregator of the entry's table, by its mode. A geo table gets a change
+// log if it has none.
 std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
                                            const LogicalClock* clock,
                                            const Clock& monotonic_clock) {
@@ -300,8 +301,8 @@ absl::Status TableRegistry::Reconfigure(const v1::TableConfig& config,
     OARLOCK_RETURN_IF_ERROR(entry->dense->Reconfigure(config));
   }
   entry->aggregator = MakeAggregator(entry.get(), &clock_, monotonic_clock_);
-  // Workers create a table before they push to it; a push of anybody else that
-  // has found the old entry is sent again, and finds the new one.
+  // Workers create a table before they push to it. A push of any other sender
+  // that has found the old entry is sent again, and finds the new one.
   before.aggregator->Shutdown();
   entry->aggregator->Restore(before.aggregator->Version(),
                              before.aggregator->CompleteRounds());
@@ -335,7 +336,7 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
                                        Generation generation, bool joins) {
   absl::MutexLock change_lock(&change_mutex_);
   if (observer_ != nullptr) {
-    // Without it a restarted server learns it from the worker's next call.
+    // If this fails, a restarted server is informed by the worker's next call.
     const absl::Status recorded =
         observer_->OnRoundMember(worker, generation, joins);
     if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
@@ -384,8 +385,8 @@ void TableRegistry::AllowRounds(uint64_t last) {
     rounds_held_ = false;
     last_allowed_round_ = last;
   }
-  // Without the lock, since rounds may be applied and answered. A table that
-  // comes after the line above knows.
+  // Without the lock, since rounds may be applied and answered. A table that is
+  // created after the assignment above takes the value from there.
   for (TableEntry* entry : Entries()) entry->aggregator->AllowRounds(last);
 }
 
