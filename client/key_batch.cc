@@ -45,7 +45,7 @@ void KeyBatch::Prepare(size_t num_keys) {
   }
 }
 
-// Whether a key is new is as good as random, so a branch on it would be
+// Whether a key is new is as good as random. A branch on that would be
 // mispredicted for every other key of a click log. Instead every key is written
 // as if it were new, to be overwritten by the next if it was not. Keys whose
 // place is taken by another key are left for a second loop, because they would

@@ -18,10 +18,10 @@ namespace oarlock::client {
 // the traffic. Reused from batch to batch; not thread-safe.
 class KeyBatch {
  public:
-  // Cost: a probe of an open-addressing table per key, without a branch that
-  // depends on the keys (about 9 cycles while the table is in the second-level
-  // cache), then a counting sort of the distinct keys by partition.
-  // `partition_bits` in [0, 16]; fewer than 2^30 keys.
+  // Cost: a probe of an open-addressing table per key, then a counting sort of
+  // the distinct keys by partition. A probe has no branch that depends on the
+  // keys, and takes about 9 cycles while the table is in the second-level
+  // cache. `partition_bits` in [0, 16]; fewer than 2^30 keys.
   void Build(absl::Span<const Key> keys, int partition_bits);
 
   // Distinct keys; those of a partition are adjacent, partitions ascend.

@@ -44,7 +44,7 @@ std::vector<BlockRun> SplitBlocks(const cluster::PartitionMap& map,
                                   size_t bytes_per_value);
 
 uint32_t NumBlocks(const v1::DenseTableConfig& dense);
-// The first float of a block; the table's size for the block behind the last.
+// The first float of a block; the table's size for the block after the last.
 size_t BlockOffset(const v1::DenseTableConfig& dense, uint32_t block);
 
 }  // namespace oarlock::client

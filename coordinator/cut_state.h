@@ -1,4 +1,4 @@
-// What the coordinator knows of cuts: their numbers, which workers have marked
+// The coordinator's record of cuts: their numbers, which workers have marked
 // the open cut, and which examples belong before it.
 
 #ifndef OARLOCK_COORDINATOR_CUT_STATE_H_

@@ -65,9 +65,9 @@ inline constexpr uint64_t kMaxCompletionExamples = 4096;
 // message of it that is not reported as applied may still be applied in some of
 // its key groups.
 //
-// A leased example may have its gradients of one kind, rows or dense
-// parameters, in a recorded push, and those of the other kind in no push. The
-// missing gradients are completed without a name.
+// Gradients are of two kinds: for rows and for dense parameters. A recorded
+// push may have one kind for a leased example, while no push has the other
+// kind. The missing kind is completed without a name.
 //
 // REQUIRES: no push of the worker is applied any more. The intervals of a push
 // are of one epoch.

@@ -9,7 +9,8 @@
 namespace oarlock::coordinator {
 
 // How many workers and servers take part, and how far the newest phase of each
-// kind ("train", "test") is, over all workers, as of their last heartbeats.
+// kind ("train", "test") is. Sums are over all workers, as of their last
+// heartbeats.
 void CollectJobMetrics(const Coordinator& coordinator,
                        MetricsSnapshot* snapshot);
 

@@ -177,7 +177,7 @@ HWY_EXPORT(WidenFloat16);
 
 void NarrowValues(v1::ValueFormat format, absl::Span<const float> from,
                   absl::Span<uint16_t> to) {
-  using namespace value_format;  // The dispatch wants bare names.
+  using namespace value_format;  // The dispatch needs bare names.
   OARLOCK_CHECK(from.size() == to.size());
   OARLOCK_CHECK(format == v1::BFLOAT16 || format == v1::FLOAT16);
   if (format == v1::BFLOAT16) {
@@ -189,7 +189,7 @@ void NarrowValues(v1::ValueFormat format, absl::Span<const float> from,
 
 void WidenValues(v1::ValueFormat format, const void* from,
                  absl::Span<float> to) {
-  using namespace value_format;  // The dispatch wants bare names.
+  using namespace value_format;  // The dispatch needs bare names.
   OARLOCK_CHECK(format == v1::BFLOAT16 || format == v1::FLOAT16);
   const auto* bytes = static_cast<const uint8_t*>(from);
   if (format == v1::BFLOAT16) {

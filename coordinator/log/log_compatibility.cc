@@ -26,7 +26,7 @@ std::string ServerLogDir(uint32_t server) {
   return absl::StrFormat("/server-%03d", server);
 }
 
-// The first log that is missing, because somebody removed it; empty: none.
+// The first log that is missing, because it was removed; empty: none.
 absl::StatusOr<std::string> FirstMissing(storage::FileSystem* files,
                                          const std::string& log_dir,
                                          uint32_t num_servers) {

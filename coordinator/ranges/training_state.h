@@ -1,4 +1,4 @@
-// What the coordinator knows of a job's training besides ranges: the
+// The coordinator's record of a job's training besides ranges: the
 // evaluations, whether training was stopped, which epochs were begun, and which
 // files an online job trains in them.
 

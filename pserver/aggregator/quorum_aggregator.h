@@ -25,8 +25,8 @@
 // a while (quorum_timeout.h).
 //
 // While a cut is open no push waits. Workers that have marked the cut push
-// after it, and the cut's gate holds these pushes until all pushes of others
-// before the cut have been answered.
+// after it, and the cut's gate holds these pushes. All pushes of others before
+// the cut must be answered first.
 
 #ifndef OARLOCK_PSERVER_AGGREGATOR_QUORUM_AGGREGATOR_H_
 #define OARLOCK_PSERVER_AGGREGATOR_QUORUM_AGGREGATOR_H_

@@ -54,7 +54,7 @@ namespace oarlock::pserver {
 // 1. Rounds are applied one at a time, in order; at most one is complete and
 //    not yet applied.
 // 2. The round that is being applied gains and loses no contribution; only
-//    callers who wait for it are added.
+//    callers that wait for it are added.
 // 3. A callback runs without the lock held, after CompleteRounds and Version
 //    count its round.
 class SyncAggregator : public Aggregator {

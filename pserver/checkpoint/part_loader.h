@@ -26,7 +26,7 @@ struct PartLoaderOptions {
 };
 
 // Creates the manifest's tables and fills those partitions and blocks that
-// belong to this server under `map`. REQUIRES: nobody uses the tables yet.
+// belong to this server under `map`. REQUIRES: the tables are not in use yet.
 //
 // DataLoss, naming the file, when anything is missing or damaged;
 // InvalidArgument when the checkpoint has another number of partitions than the

@@ -21,10 +21,10 @@ namespace oarlock::pserver {
 // partition would then hold up pushes until everything else is done.
 class SaveThrottle {
  public:
-  // With this, two threads of each of two servers, next to a load that fills
-  // two cores, take eight seconds for a table of 10M rows. The load is .83 as
-  // fast meanwhile (bench/checkpoints.py). Without rests they take one second,
-  // and the load is .41 as fast.
+  // Measured with two threads of each of two servers, next to a load that fills
+  // two cores (bench/checkpoints.py). With this value they take eight seconds
+  // for a table of 10M rows, and the load is .83 as fast meanwhile. Without
+  // rests they take one second, and the load is .41 as fast.
   static constexpr double kRestPerWork = 80;
   // The thread does not rest for less work than this.
   static constexpr absl::Duration kLeastWork = absl::Microseconds(500);

@@ -35,8 +35,8 @@ class WorkerFences {
 
   // OK when `generation` of `worker` may push. A generation newer than any
   // known is accepted and from then on fences the older ones: the worker has
-  // registered a moment ago. Aborted when it is fenced or closed,
-  // InvalidArgument for an index beyond the job or generation 0 (a reader),
+  // registered a moment ago. Aborted when it is fenced or closed;
+  // InvalidArgument for an index beyond the job or generation 0 (a reader);
   // Unavailable before the first update with kAfterFirstUpdate.
   absl::Status CheckPush(WorkerIndex worker, Generation generation) const;
 

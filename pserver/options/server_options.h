@@ -79,8 +79,7 @@ struct ServerOptions {
   bool resume_from_logs = false;
   // Write down every push before it is applied, in checkpoint_dir.
   bool log_pushes = false;
-  // This process takes the place of one that died: it continues from its log
-  // too.
+  // This process replaces one that died: it continues from its log too.
   bool replay_log = false;
   // Of the log. 1 MiB to 9e18; 0 to 1 h.
   uint64_t log_bytes_max = uint64_t{1} << 30;

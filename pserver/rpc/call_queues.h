@@ -2,11 +2,10 @@
 // every service of the server.
 //
 // In gRPC any thread that waits for something may be the one that reads the
-// sockets. It then hands what it read to the queue to which that belongs.
-// Threads of any other kind (those of gRPC's synchronous and callback services,
-// health and reflection as gRPC brings them) would so be woken by pulls and
-// pushes, only to wake another thread. That is three wake-ups a call instead of
-// one.
+// sockets. It then hands what it read to the queue to which that belongs. Other
+// kinds of threads are those of gRPC's synchronous and callback services, such
+// as its own health and reflection services. Pulls and pushes would wake these
+// too, only to wake another thread: three wake-ups a call instead of one.
 
 #ifndef OARLOCK_PSERVER_RPC_CALL_QUEUES_H_
 #define OARLOCK_PSERVER_RPC_CALL_QUEUES_H_

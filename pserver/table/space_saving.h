@@ -75,7 +75,7 @@ class SpaceSaving {
   uint64_t CountAt(size_t position) const {
     return groups_[counters_[order_[position]].group].count;
   }
-  // A counter of its own for the key, with count 0 and behind all others.
+  // A counter of its own for the key, with count 0 and after all others.
   uint32_t NewCounter(Key key);
   // Gives the smallest counter to the key.
   uint32_t TakeOver(Key key);
