@@ -17,10 +17,10 @@
 //     v
 //   claimed    (a Record that is claimed)
 //     |  With ledgers, RecoverExamples decides which of its examples are
-//     covered |  and which are leased again, and makes push completions.
-//     Without them, |  RangeQueue::Reclaim has all of its ranges leased again.
-//     Then Forget |  waits until no push of it has to be completed and all
-//     older |  incarnations of the same worker are forgotten.
+//     |  covered and which are leased again, and makes push completions.
+//     |  Without them, RangeQueue::Reclaim has all of its ranges leased again.
+//     |  Then Forget waits until no push of it has to be completed and all
+//     |  older incarnations of the same worker are forgotten.
 //     v
 //   forgotten  (final; an entry of forgotten_)
 //        Describe reports it, and servers forget its pushes.
