@@ -54,7 +54,8 @@ class Backoff {
 
 // What a failed call asks of its caller.
 enum class RetryAdvice {
-  // Nobody can make it succeed by repeating it. OutOfRange: it is beyond a limit
+  // Nobody can make it succeed by repeating it. OutOfRange: it is beyond a
+  // limit
   // that no waiting moves.
   kNever,
   // The same call, under the same sequence, after a backoff. After

@@ -43,8 +43,7 @@ void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
 }
 
 void Coordinator::RecoverWorkers(absl::Time now) {
-  const uint64_t version =
-      servers_.KnownWorkersVersion(workers_version_, now);
+  const uint64_t version = servers_.KnownWorkersVersion(workers_version_, now);
   const std::vector<uint64_t> generations = servers_.generations();
   while (std::optional<DeadWorkers::Claimed> claimed =
              dead_workers_.Claim(version, generations)) {

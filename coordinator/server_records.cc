@@ -66,7 +66,7 @@ std::vector<uint64_t> ServerRecords::generations() const {
 }
 
 uint64_t ServerRecords::KnownWorkersVersion(uint64_t newest,
-                                               absl::Time now) const {
+                                            absl::Time now) const {
   uint64_t version = newest;
   for (const Record& server : servers_) {
     if (server.generation != 0 && !Alive(server, now)) continue;

@@ -41,8 +41,9 @@ class StepClocks {
   static v1::StepClockResponse Unlimited();
 
   // Takes a call of the newest generation of the worker, as in
-  // proto/v1/coordinator_service.proto. The call waits until `deadline`. A later waiting call
-  // of the same worker replaces it. Returns the replies that are due now.
+  // proto/v1/coordinator_service.proto. The call waits until `deadline`. A
+  // later waiting call of the same worker replaces it. Returns the replies that
+  // are due now.
   Replies Call(const v1::StepClockRequest& request, absl::Time deadline,
                Done done);
   // The worker is gone: others no longer wait for it, and its own wait is

@@ -52,8 +52,8 @@ class TrainingState {
 
   bool Begin(uint32_t epoch);
 
-  // Checks what RecordFile in proto/v1/coordinator_service.proto requires, except whether the
-  // whole file is trained: the caller checks that.
+  // Checks what RecordFile in proto/v1/coordinator_service.proto requires,
+  // except whether the whole file is trained: the caller checks that.
   absl::Status CheckFile(const v1::TrainingFile& file) const;
   // REQUIRES: CheckFile(file) is OK.
   void RecordFile(const v1::TrainingFile& file);

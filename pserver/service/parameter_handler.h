@@ -38,9 +38,10 @@ struct ServerIdentity {
 // Thread-safe.
 //
 // Errors of every call: InvalidArgument for what the codec refuses, for arrays
-// that do not fit the table, and for a push without a legal oldest_unanswered or
-// routing generation; OutOfRange for a response beyond kMaxMessageBytes;
-// Unavailable for a push that a newer partition map has split; FailedPrecondition for another protocol, job, server generation, or a
+// that do not fit the table, and for a push without a legal oldest_unanswered
+// or routing generation; OutOfRange for a response beyond kMaxMessageBytes;
+// Unavailable for a push that a newer partition map has split;
+// FailedPrecondition for another protocol, job, server generation, or a
 // partition that lies elsewhere ("moved"); NotFound for the table; for a push
 // also what PushLedger::Admit says, and InvalidArgument where it completes one
 // to a sync table.

@@ -117,8 +117,8 @@ class TableRegistry {
   absl::btree_map<WorkerIndex, Generation> RoundMembers() const;
 
   // What others have pushed to a geo table since the caller's last request; see
-  // proto/v1/admin.proto. Positions in `request` count only if they are of this
-  // server's incarnation, which is `generation`.
+  // proto/v1/server_admin_service.proto. Positions in `request` count only if
+  // they are of this server's incarnation, which is `generation`.
   absl::StatusOr<v1::ListChangesResponse> ListChanges(
       const v1::ListChangesRequest& request, Generation generation) const;
 

@@ -215,10 +215,10 @@ TEST(ChannelArgumentsTest, MessagesOfMegabytesArriveAndTheLimitHolds) {
   const auto channel = server.Connect();
   EXPECT_TRUE(Call(channel, 20 << 20, absl::Seconds(60)).ok());
   // gRPC's code is that of what may be tried again, slower; ours is not.
-  EXPECT_EQ(FromGrpc(Call(channel, wire::kMaxMessageBytes + 1,
-                          absl::Seconds(60)))
-                .code(),
-            absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(
+      FromGrpc(Call(channel, wire::kMaxMessageBytes + 1, absl::Seconds(60)))
+          .code(),
+      absl::StatusCode::kOutOfRange);
 }
 
 TEST(ChannelArgumentsTest, AServerRefusesWhatIsTooLarge) {
