@@ -3,7 +3,7 @@
 namespace oarlock::data {
 namespace {
 
-// Gives `batch`, every slot of which has one key, offsets that say so.
+// Sets the offsets of `batch`, each of whose slots has exactly one key.
 void MakeOffsets(size_t num_slots, Batch* batch) {
   const size_t cells = batch->num_examples * num_slots;
   batch->offsets.resize(cells + 1);

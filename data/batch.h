@@ -19,7 +19,7 @@ struct ExampleRange {
   uint64_t end = 0;
 };
 
-// What every example of a data set has.
+// The number of features in each example of a data set.
 struct DataSchema {
   // Dense features.
   int num_dense = 0;
@@ -39,10 +39,10 @@ struct Batch {
   // [num_examples, num_slots].
   std::vector<Key> keys;
   std::vector<uint32_t> offsets;
-  // What each key counts: its row is multiplied by this before a slot's rows
-  // are added up. Empty: 1 for all.
+  // The weight of each key: the key's row is multiplied by it before the rows
+  // of a slot are added up. Empty: all weights are 1.
   std::vector<float> weights;  // [keys]
-  // Where the examples come from, in their order.
+  // Where the examples come from, in the order of the examples.
   std::vector<ExampleRange> ranges;
 
   void Clear() {
@@ -56,13 +56,13 @@ struct Batch {
   }
 };
 
-// Appends example number `example` of `from` to `to`, which has the same
-// schema, without ranges.
+// Appends example number `example` of `from` to `to`. Both batches have the
+// schema `schema`. Ranges are not copied.
 void AppendExample(const DataSchema& schema, const Batch& from, size_t example,
                    Batch* to);
 
-// Example `position` of `source` belongs to the batch: a range grows by one or
-// begins.
+// Adds example `position` of `source` to the ranges of the batch. It extends
+// the last range where it follows that range, else it starts a new range.
 void AddToRanges(uint32_t source, uint64_t position, Batch* batch);
 
 }  // namespace oarlock::data

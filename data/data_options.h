@@ -44,23 +44,24 @@ struct DataOptions {
   DenseTransform dense_transform = DenseTransform::kLog1p;
   // Keys are reduced modulo this; 0: unbounded, 64 bits.
   uint64_t sparse_feature_dim = 0;
-  // When not empty, `sh -c pipe_command` runs for each file with the file as
-  // its standard input, and examples are read, in `format`, from its standard
-  // output.
+  // When not empty, `sh -c pipe_command` runs for each file, with the file as
+  // its standard input. Examples are read from its standard output, in
+  // `format`.
   std::string pipe_command{};
   // A phase with more malformed lines than this fails. At least 0.
   int64_t bad_lines_max = 100;
-  // What cannot be read is left out, with a warning for each file: a file that
-  // is gone, or the rest of one that is damaged or shorter than it was.
+  // Skips what cannot be read, with one warning per file: a missing file, or
+  // the rest of a file that is damaged or shorter than it was.
   bool leave_out_unreadable = false;
-  // Of kMultiSlot: dense features (0 to kMaxDense; 0: the line has no dense
-  // slot) and categorical slots (0 to kMaxSlots).
+  // For kMultiSlot only: the number of dense features (0 to kMaxDense; 0: the
+  // line has no dense slot) and of categorical slots (0 to kMaxSlots).
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
-  // `monotonic`: how long a folder or a command is waited for.
+  // `monotonic` measures how long the reader waits for a folder or a command.
   Clocks clocks = {};
 
-  // The most that --dense_dim and --num_slots may be; models take them.
+  // The largest legal values of --dense_dim and --num_slots; models support
+  // them.
   static constexpr int kMaxDense = 65536;
   static constexpr int kMaxSlots = 4096;
 
@@ -68,9 +69,9 @@ struct DataOptions {
   absl::Status Validate() const;
 };
 
-// As --data_format and exported models call it.
+// The name of `format` in --data_format and in exported models.
 absl::string_view NameOf(DataOptions::Format format);
-// As --dense_transform and exported models call it.
+// The name of `transform` in --dense_transform and in exported models.
 absl::string_view NameOf(DataOptions::DenseTransform transform);
 
 // The schema of every batch read with `options`, which must be valid.

@@ -1,5 +1,5 @@
-// Where a reader gets the ranges of examples that it shall read: a static
-// split decided beforehand, or leases from the coordinator.
+// Gives a reader the ranges of examples to read: from a static split decided
+// beforehand, or from leases of the coordinator.
 
 #ifndef OARLOCK_DATA_RANGE_SOURCE_H_
 #define OARLOCK_DATA_RANGE_SOURCE_H_
@@ -18,15 +18,16 @@ struct DataRange {
   uint64_t begin = 0;
   // Exclusive; 0: to the end of the source, whose length is not known.
   uint64_t end = 0;
-  // Where line `begin - skip_lines` starts in an uncompressed file. 0 with
-  // begin > skip_lines: not known, the reader counts lines from the file's
-  // start.
+  // Offset in an uncompressed file at which line `begin - skip_lines` starts. 0
+  // with begin > skip_lines: the offset is not known, and the reader counts
+  // lines from the file's start.
   uint64_t byte_offset = 0;
   uint64_t skip_lines = 0;
-  // Number of the lease, for whoever gave it out.
+  // Number of the lease, for the source that gave it out.
   uint64_t lease = 0;
-  // A batch ends with this item even when it is not full. A static split sets
-  // it so that a malformed line in one block does not shift all later rounds.
+  // A batch ends with this item even when the batch is not full. A static split
+  // sets it so that a malformed line in one block does not shift all later
+  // rounds.
   bool ends_batch = false;
 };
 
@@ -36,7 +37,7 @@ class RangeSource {
   virtual ~RangeSource() = default;
   // The next item to read; nothing when the phase is over. May wait.
   virtual absl::StatusOr<std::optional<DataRange>> Next() = 0;
-  // All examples of `item` have been handed on by the reader.
+  // The reader calls this when its caller has finished all examples of `item`.
   virtual void Done(const DataRange& item) = 0;
 };
 

@@ -19,14 +19,14 @@ namespace {
 constexpr absl::string_view kSource =
     "www.cs.toronto.edu/~kriz/cifar.html (the binary version)";
 constexpr int kNumDataBatches = 5;
-// Records that are read at a time.
+// Number of records read at a time.
 constexpr size_t kRecordsPerRead = 256;
 
 absl::string_view NameOf(CifarKind kind) {
   return kind == CifarKind::kCifar10 ? "CIFAR-10" : "CIFAR-100";
 }
 
-// Three planes to one image.
+// Converts three planes to one image.
 void Interleave(const uint8_t* planes, uint8_t* pixels) {
   constexpr size_t kPlane = size_t{kCifarShape.height} * kCifarShape.width;
   for (size_t i = 0; i < kPlane; ++i) {
@@ -72,7 +72,7 @@ std::unique_ptr<MemoryImages> InMemory(CifarKind kind, CifarImages images) {
       std::move(images.labels));
 }
 
-// The five official files; none of them: an empty list.
+// The five official files; an empty list when no such file exists.
 absl::StatusOr<std::vector<std::string>> FindDataBatches(
     const std::string& folder) {
   std::vector<std::string> paths;

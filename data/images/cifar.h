@@ -1,9 +1,10 @@
 // CIFAR-10 and CIFAR-100 in their binary version.
 //
-// The format (www.cs.toronto.edu/~kriz/cifar.html): records without a header.
-// CIFAR-10: 1 byte of label, then 3,072 of pixels; CIFAR-100: 1 byte of coarse
-// label (20 classes), 1 of fine label (100), then the pixels. Pixels are three
-// planes, red, green, blue, each [32, 32].
+// The format (www.cs.toronto.edu/~kriz/cifar.html): records without a header. A
+// record of CIFAR-10 has 1 byte of label, then 3,072 bytes of pixels. A record
+// of CIFAR-100 has 1 byte of coarse label (20 classes), 1 byte of fine label
+// (100 classes), then the pixels. Pixels are three planes, red, green, blue,
+// each [32, 32].
 
 #ifndef OARLOCK_DATA_IMAGES_CIFAR_H_
 #define OARLOCK_DATA_IMAGES_CIFAR_H_
@@ -35,45 +36,50 @@ constexpr size_t CifarRecordBytes(CifarKind kind) {
 
 struct CifarImages {
   std::vector<uint8_t> pixels;  // [labels.size(), 32, 32, 3]
-  // Of CIFAR-100 the fine ones.
+  // For CIFAR-100, the fine labels.
   std::vector<uint32_t> labels;
 };
 
-// Appends the records of a whole file. `name` stands in errors: DataLoss when
-// there is no record or a part of one, a label is not one, or a limit of
-// MemoryImages is exceeded; `images` is as it was plus some records then.
+// Appends the records of a whole file. `name` is the file's name for errors.
+// DataLoss when the file has no record, ends within a record, has a label
+// outside the classes, or exceeds a limit of MemoryImages. After an error, some
+// of the records may have been appended to `images`.
 absl::Status AppendCifar(const std::string& name, CifarKind kind,
                          ByteSource* source, CifarImages* images);
 
-// As AppendCifar, but only records number [begin, end) of the file at `path`,
-// and no further; DataLoss when there are fewer. An uncompressed file is read
-// from `begin` on.
+// As AppendCifar, but only records number [begin, end) of the file at `path`.
+// Nothing after them is read. DataLoss when the file has fewer. An uncompressed
+// file is read from `begin` on.
 absl::Status AppendCifarPart(const std::string& path, CifarKind kind,
                              uint64_t begin, uint64_t end, CifarImages* images);
 
-// Records of the file at `path`: of an uncompressed one by its size, any other
-// is read through. Errors as AppendCifar has about sizes.
+// The number of records in the file at `path`. It follows from the size of an
+// uncompressed file; any other file is read to its end. Errors are those of
+// AppendCifar about sizes.
 absl::StatusOr<uint64_t> CountCifar(const std::string& path, CifarKind kind);
 
-// The files of one split in `folder`, or in the folder that the official
-// archive unpacks into it (cifar-10-batches-bin, cifar-100-binary):
-// data_batch_1.bin to data_batch_5.bin and test_batch.bin, or train*.bin and
-// test*.bin in natural order (so are CIFAR-100's own); each plain, .gz, .xz or
-// .zst. NotFound when there are none, or only some of the data_batch files.
+// The files of one split. They are in `folder`, or in the folder that the
+// official archive unpacks into it (cifar-10-batches-bin, cifar-100-binary).
+// Their names are data_batch_1.bin to data_batch_5.bin and test_batch.bin, or
+// train*.bin and test*.bin in natural order. The official files of CIFAR-100
+// are of the second form. Each file is plain, .gz, .xz or .zst. NotFound when
+// there is no file, or only some of the data_batch files.
 absl::StatusOr<std::vector<std::string>> FindCifarFiles(
     const std::string& folder, ImageSplit split, CifarKind kind);
 
-// All of them, read. Errors of both.
+// Reads all files that FindCifarFiles finds. Errors are those of FindCifarFiles
+// and AppendCifar.
 absl::StatusOr<std::unique_ptr<MemoryImages>> LoadCifar(
     const std::string& folder, ImageSplit split,
     CifarKind kind = CifarKind::kCifar10);
 
-// One rank's share of them: run number `rank` of `size` equal runs of all
-// files' records (data/reader/file_partition.h), of which only its own files
-// are read, but for counting compressed ones. Where the number of ranks does
-// not divide that of records the last ones are nobody's (kDrop), or some come
-// again at the end of the last ranks' images (kPad): the first `num_counted`
-// images are no repetitions.
+// One rank's share of these images. The records of all files are cut into
+// `size` equal runs (data/reader/file_partition.h), and the share is run number
+// `rank`. Only the files of this run are read, except that compressed files are
+// read to count their records. Where the number of ranks does not divide the
+// number of records, no rank gets the last records (kDrop), or the last ranks
+// get some records again at the end of their images (kPad). The first
+// `num_counted` images are not such repetitions.
 struct CifarShare {
   std::unique_ptr<MemoryImages> images;
   uint64_t num_counted = 0;

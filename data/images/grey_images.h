@@ -1,4 +1,4 @@
-// Images in color as grey ones.
+// Turns images in color into grey images.
 
 #ifndef OARLOCK_DATA_IMAGES_GREY_IMAGES_H_
 #define OARLOCK_DATA_IMAGES_GREY_IMAGES_H_
@@ -12,9 +12,9 @@
 
 namespace oarlock::data {
 
-// The luma of each pixel of `images`, which have three channels (else it
-// crashes): .299 red + .587 green + .114 blue (ITU-R BT.601), rounded. What is
-// grey already stays as it is.
+// The luma of each pixel of `images`: .299 red + .587 green + .114 blue (ITU-R
+// BT.601), rounded. Pixels that are already grey keep their value. `images`
+// must have three channels; with another number the constructor crashes.
 class GreyImages : public ImageDataset {
  public:
   explicit GreyImages(std::unique_ptr<ImageDataset> images);

@@ -23,7 +23,7 @@ constexpr uint64_t kLabelsHeaderBytes = 8;
 constexpr absl::string_view kSource =
     "yann.lecun.com/exdb/mnist or a mirror of it (they may stay compressed)";
 
-// The next `Count` numbers of a header.
+// Reads the next `Count` numbers of a header.
 template <size_t Count>
 absl::StatusOr<std::array<uint32_t, Count>> ReadHeader(const std::string& name,
                                                        ByteSource* source) {
@@ -51,7 +51,7 @@ absl::Status CheckMagic(const std::string& name, uint32_t magic, uint32_t legal,
       absl::StrFormat("%08x, the magic of an idx file of %s", legal, what));
 }
 
-// The `size` bytes after a header, which must be all.
+// Reads the `size` bytes after a header. More bytes, or fewer, are an error.
 absl::StatusOr<std::vector<uint8_t>> ReadRest(const std::string& name,
                                               uint64_t size,
                                               ByteSource* source) {
@@ -97,7 +97,7 @@ absl::Status CheckLengths(const IdxFiles& files, uint64_t num_images,
       absl::StrCat(num_images, ", as many as images in '", files.images, "'"));
 }
 
-// What several files come to.
+// The images and labels of several files.
 struct Gathered {
   ImageShape shape;
   std::vector<uint8_t> pixels;
@@ -128,8 +128,8 @@ absl::Status Append(const IdxFiles& files, const ImageShape& shape,
   return absl::OkStatus();
 }
 
-// `size` bytes from `begin` on of the file at `path`, all of which must be
-// there.
+// Reads `size` bytes from `begin` on of the file at `path`. Fewer bytes are an
+// error.
 absl::StatusOr<std::vector<uint8_t>> ReadPart(const std::string& path,
                                               uint64_t begin, uint64_t size) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
@@ -146,7 +146,7 @@ absl::StatusOr<std::vector<uint8_t>> ReadPart(const std::string& path,
                       "the length that its header says");
 }
 
-// A file of images without its pixels.
+// Reads the header of a file of images. The result has no pixels.
 absl::StatusOr<IdxImages> ReadImagesHeader(const std::string& path,
                                            ByteSource* source) {
   OARLOCK_ASSIGN_OR_RETURN(const auto magic, ReadHeader<1>(path, source));
@@ -186,7 +186,7 @@ ImageShape ShapeOf(const IdxImages& images) {
   return {.height = images.height, .width = images.width, .channels = 1};
 }
 
-// The headers of both files, which must agree.
+// Reads the headers of both files. Different counts are an error.
 absl::StatusOr<IdxImages> ReadHeaders(const IdxFiles& files) {
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source,
                            OpenDecompressed(files.images));

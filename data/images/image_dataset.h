@@ -22,7 +22,7 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-// Which of a data set's two parts.
+// The two parts of a data set.
 enum class ImageSplit { kTrain, kTest };
 
 // Constant after construction, so thread-safe.
@@ -37,11 +37,10 @@ class ImageDataset {
   virtual uint32_t num_classes() const = 0;
   virtual uint32_t label(uint64_t example) const = 0;
 
-  // The pixels of an example, [shape()]: in `scratch` ([shape().size()]), or
-  // where the data set itself keeps them. Where a file holds more than the
-  // shape takes, `area_seed` says which part of it at random, none the middle.
-  // An error names the file.
-  // REQUIRES: example < size().
+  // The pixels of an example, [shape()]. They are in `scratch`
+  // ([shape().size()]) or in memory of the data set. Where a file holds more
+  // than the shape, `area_seed` selects a random part of it; without a seed it
+  // is the middle. An error names the file. REQUIRES: example < size().
   virtual absl::StatusOr<const uint8_t*> Pixels(
       uint64_t example, std::optional<uint64_t> area_seed,
       uint8_t* scratch) const = 0;
@@ -50,9 +49,9 @@ class ImageDataset {
 // All pixels in memory.
 class MemoryImages : public ImageDataset {
  public:
-  // Bytes of pixels that readers of files accept.
+  // The most bytes of pixels that readers of files accept.
   static constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
-  // Pixels along a side.
+  // The most pixels along a side.
   static constexpr uint32_t kMaxSide = 4096;
 
   // pixels [labels.size(), shape]; labels below num_classes. Anything else

@@ -49,10 +49,11 @@ bool IsPng(absl::string_view bytes) {
   return absl::StartsWith(bytes, "\x89PNG\r\n\x1a\n");
 }
 
-// libjpeg reports errors through function pointers and leaves by longjmp, so
-// functions that call it hold nothing with a destructor.
+// libjpeg reports errors through function pointers and leaves by longjmp. So
+// functions that call it have no local objects with destructors.
 struct JpegErrors {
-  jpeg_error_mgr manager;  // first: the library's pointer to it is ours
+  jpeg_error_mgr
+      manager;  // first member: so a pointer to it points to JpegErrors
   jmp_buf leave;
   char message[JMSG_LENGTH_MAX];
 };
@@ -63,8 +64,8 @@ struct JpegErrors {
   longjmp(errors->leave, 1);
 }
 
-// Warnings are about bytes that do no harm, but for a missing end, which the
-// library would paint gray.
+// Warnings are about harmless bytes, except when the end is missing: the
+// library would fill the missing part with gray.
 void OnJpegMessage(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;
   if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) {
@@ -78,7 +79,7 @@ void PrepareJpeg(jpeg_decompress_struct* jpeg, JpegErrors* errors) {
   errors->manager.emit_message = OnJpegMessage;
 }
 
-// False: errors->message says why.
+// Returns false on an error; errors->message says why.
 bool ReadJpegExtent(absl::string_view bytes, JpegErrors* errors,
                     ImageExtent* extent) {
   jpeg_decompress_struct jpeg = {};
@@ -97,7 +98,7 @@ bool ReadJpegExtent(absl::string_view bytes, JpegErrors* errors,
 }
 
 // CMYK to RGB in place: the first three of every four bytes become colours,
-// packed. Adobe writes CMYK inverted, and nobody else writes it.
+// packed. Adobe writes CMYK inverted, and other programs do not write CMYK.
 void PackCmyk(uint8_t* row, uint32_t width) {
   for (uint32_t x = 0; x < width; ++x) {
     const uint8_t* cmyk = row + 4 * x;
@@ -109,8 +110,8 @@ void PackCmyk(uint8_t* row, uint32_t width) {
   }
 }
 
-// Of a file whose extent has been checked. `image` and `row` are the caller's,
-// so that leaving by longjmp loses nothing.
+// Decodes a file whose extent has been checked. The caller owns `image` and
+// `row`, so longjmp leaks no memory.
 bool ReadJpeg(absl::string_view bytes, uint32_t shrink, JpegErrors* errors,
               RgbImage* image, std::vector<uint8_t>* row) {
   jpeg_decompress_struct jpeg = {};
@@ -148,8 +149,7 @@ bool ReadJpeg(absl::string_view bytes, uint32_t shrink, JpegErrors* errors,
   return true;
 }
 
-// A PNG that is being read; libpng's simplified interface catches its own
-// errors.
+// Decodes a PNG. libpng's simplified interface catches its own errors.
 class PngReader {
  public:
   PngReader(const std::string& name, absl::string_view bytes) : name_(name) {
@@ -205,7 +205,7 @@ absl::StatusOr<ImageExtent> ReadImageExtent(const std::string& name,
 absl::StatusOr<RgbImage> DecodeImage(const std::string& name,
                                      absl::string_view bytes, uint32_t shrink) {
   OARLOCK_CHECK(shrink == 1 || shrink == 2 || shrink == 4 || shrink == 8);
-  // Before memory is taken for what the header claims.
+  // Checks the size in the header before memory is allocated for it.
   OARLOCK_RETURN_IF_ERROR(ReadImageExtent(name, bytes).status());
   if (IsPng(bytes)) return PngReader(name, bytes).Read();
   JpegErrors errors;

@@ -20,7 +20,7 @@ struct RgbImage {
 };
 
 struct ImageExtent {
-  // Pixels that a file may have along a side and in all.
+  // The most pixels that a file may have, along a side and in total.
   static constexpr uint32_t kMaxSide = 1u << 16;
   static constexpr uint64_t kMaxPixels = uint64_t{1} << 27;
 
@@ -28,17 +28,17 @@ struct ImageExtent {
   uint32_t width = 0;
 };
 
-// Both tell the format by the first bytes. `name` stands in errors. DataLoss
-// when the bytes are neither JPEG nor PNG, are damaged or end too early, or a
-// limit of ImageExtent is exceeded.
+// Both functions recognize the format by the first bytes. `name` is the file's
+// name for errors. DataLoss when the bytes are neither JPEG nor PNG, are
+// damaged or end too early, or when a limit of ImageExtent is exceeded.
 
-// What the header says.
+// The size in the header.
 absl::StatusOr<ImageExtent> ReadImageExtent(const std::string& name,
                                             absl::string_view bytes);
 
-// The image, a JPEG with sides divided by `shrink` (1, 2, 4 or 8) and rounded
-// up, which saves most of the work of decoding; a PNG comes as it is. Gray
-// becomes RGB, CMYK too, transparent pixels lie on black.
+// The decoded image. The sides of a JPEG are divided by `shrink` (1, 2, 4 or 8)
+// and rounded up, which saves most of the work of decoding. A PNG keeps its
+// size. Gray and CMYK become RGB; transparent pixels are blended with black.
 absl::StatusOr<RgbImage> DecodeImage(const std::string& name,
                                      absl::string_view bytes,
                                      uint32_t shrink = 1);

@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Memory is this much ahead of what has been read, or as much as that.
+// Memory grows by this number of bytes, or by the number of bytes already read
+// if that is larger.
 constexpr uint64_t kGrowBytes = 64 << 10;
 
 bool IsFile(const std::string& path) {

@@ -30,14 +30,14 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kLayout =
     "image-net.org or another source, so that the folder has a folder of .jpg "
     "or .png files for each class,";
-// A file may have this many bytes, and a list of files this many.
+// The most bytes of a file, and of a list of files.
 constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxListBytes = uint64_t{4} << 30;
-// Of a line, in an error.
+// The most characters of a line that an error shows.
 constexpr size_t kMaxShownBytes = 80;
 
-// Names in `folder`, in the order of their bytes, but those that begin with
-// ".": of its folders, or of its files.
+// The names of the folders, or of the files, in `folder`, in the order of their
+// bytes, except names that begin with ".".
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder,
                                                  bool folders) {
   std::vector<std::string> names;
@@ -77,7 +77,7 @@ absl::Status CheckOptions(const ImageFolderOptions& options) {
   return absl::OkStatus();
 }
 
-// A square.
+// The middle of an image: a square.
 ImageArea MiddleOf(const ImageExtent& extent, double share) {
   const double side = share * std::min(extent.height, extent.width);
   return {.top = (extent.height - side) / 2,
@@ -106,8 +106,8 @@ ImageArea RandomArea(const ImageExtent& extent, uint64_t seed) {
   return MiddleOf(extent, 1);
 }
 
-// The most that a JPEG may be reduced while it is decoded so that `area` still
-// has `side` pixels.
+// The largest factor by which a JPEG may be reduced while it is decoded so that
+// the sides of `area` still have `side` pixels.
 uint32_t ShrinkFor(const ImageArea& area, uint32_t side) {
   for (const uint32_t shrink : {8u, 4u, 2u}) {
     const double least = static_cast<double>(shrink) * side;
@@ -116,7 +116,8 @@ uint32_t ShrinkFor(const ImageArea& area, uint32_t side) {
   return 1;
 }
 
-// `area` of an image of `extent` on the same image as it was decoded.
+// Converts `area` of an image of size `extent` to the decoded image, which may
+// be smaller.
 ImageArea OnDecoded(const ImageArea& area, const ImageExtent& extent,
                     const RgbImage& image) {
   const double down = static_cast<double>(image.height) / extent.height;
@@ -125,7 +126,7 @@ ImageArea OnDecoded(const ImageArea& area, const ImageExtent& extent,
                      .left = area.left * right,
                      .height = area.height * down,
                      .width = area.width * right};
-  // Not outside by a rounding error.
+  // Rounding errors must not move it outside the image.
   moved.height = std::min(moved.height, image.height - moved.top);
   moved.width = std::min(moved.width, image.width - moved.left);
   while (moved.top + moved.height > image.height) {
@@ -156,7 +157,8 @@ struct ListedImage {
   uint32_t label = 0;
 };
 
-// `line` without what surrounds it; false if it is none.
+// Parses a line of a list, without blanks around it; false if it has another
+// form.
 bool ParseListLine(absl::string_view line, ListedImage* image) {
   const size_t blank = line.find_last_of(" \t");
   if (blank == absl::string_view::npos) return false;
@@ -265,7 +267,7 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::OpenList(
 
 std::string ImageFolder::path(uint64_t example) const {
   OARLOCK_CHECK(example < files_.size());
-  // A list may have whole paths.
+  // A list may have absolute paths.
   return (fs::path(folder_) / files_[example].path).string();
 }
 

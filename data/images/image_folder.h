@@ -1,5 +1,5 @@
-// Images that lie in one folder per class or are named by a list, read file by
-// file.
+// Images in one folder per class, or named by a list; each file is read when it
+// is needed.
 
 #ifndef OARLOCK_DATA_IMAGES_IMAGE_FOLDER_H_
 #define OARLOCK_DATA_IMAGES_IMAGE_FOLDER_H_
@@ -17,43 +17,45 @@
 namespace oarlock::data {
 
 struct ImageFolderOptions {
-  // Sides of the images that it gives, 1 to MemoryImages::kMaxSide.
+  // Height and width of the returned images, 1 to MemoryImages::kMaxSide.
   uint32_t side = 224;
   // The middle of a file is what remains when its shorter side is reduced to
   // `side` / middle_share and `side` is cut out; in (0, 1].
   double middle_share = 0.875;
-  // Names of the classes, in the order of their numbers: those of the training
-  // images, for test images. Empty: the folders' names, in the order of their
-  // bytes; of a list, "0" to its largest label.
+  // Names of the classes, in the order of their numbers. For test images these
+  // are the classes of the training images. Empty: the names of the folders, in
+  // the order of their bytes; for a list, "0" to its largest label.
   std::vector<std::string> class_names = {};
 };
 
-// `folder`/CLASS/FILE, where a file's name ends in .jpg, .jpeg or .png, in
-// whatever case; other files and names that begin with "." are skipped.
-// Examples are in the order of classes and then of names. Nothing is read but
-// names; what is wrong with a file is told by Pixels.
+// Images are the files `folder`/CLASS/FILE whose names end in .jpg, .jpeg or
+// .png, in any case. Other files and names that begin with "." are skipped.
+// Examples are in the order of classes and then of names. Open reads only
+// names; Pixels returns an error for a damaged file.
 //
-// A random area is a share of the file's, uniform in [.08, 1), whose ratio of
-// sides is log-uniform in [3/4, 4/3), at a uniform place; after ten tries that
-// do not fit, the middle (Szegedy et al., "Going deeper with convolutions",
-// CVPR 2015, section 6). Both areas are resized to [side, side].
+// A random area covers a share of the file's area that is uniform in [.08, 1).
+// The ratio of its sides is log-uniform in [3/4, 4/3), its place is uniform.
+// After ten tries that do not fit, the middle is taken (Szegedy et al., "Going
+// deeper with convolutions", CVPR 2015, section 6). Both areas are resized to
+// [side, side].
 class ImageFolder : public ImageDataset {
  public:
   // Labels of a list are below this.
   static constexpr uint32_t kMaxClasses = 1u << 20;
 
-  // NotFound when the folder is none, or has no folder of a class, or no image
-  // lies in one; the error says what the folder should look like.
-  // InvalidArgument when an option is outside its range, a class is not among
-  // class_names, or, where they are not given, one has no image.
+  // NotFound when `folder` is not a folder, when it has no folder of a class,
+  // or when no class has an image; the error says what the folder should look
+  // like. InvalidArgument when an option is outside its range, when a class is
+  // not among class_names, or, where class_names is empty, when a class has no
+  // image.
   static absl::StatusOr<std::unique_ptr<ImageFolder>> Open(
       const std::string& folder, const ImageFolderOptions& options);
 
-  // The images that the file `list` names, in its order, whatever their names
-  // are: lines of a path in `folder`, spaces or tabs, and the number of the
-  // class, as in PaddleClas's train_list.txt. NotFound when the list cannot be
-  // opened or is empty; InvalidArgument, with the line, when one has another
-  // form or its label is not below kMaxClasses or the classes of class_names.
+  // The images that the file `list` names, in its order, with any names. A line
+  // has a path in `folder`, spaces or tabs, and the number of the class, as in
+  // PaddleClas's train_list.txt. NotFound when the list cannot be opened or is
+  // empty. InvalidArgument, with the line, when a line has another form or its
+  // label is not below kMaxClasses or the number of class_names.
   static absl::StatusOr<std::unique_ptr<ImageFolder>> OpenList(
       const std::string& folder, const std::string& list,
       const ImageFolderOptions& options);
@@ -72,7 +74,7 @@ class ImageFolder : public ImageDataset {
                                         std::optional<uint64_t> area_seed,
                                         uint8_t* scratch) const override;
 
-  // As given, or as found.
+  // The names in the options, or the names found.
   const std::vector<std::string>& class_names() const {
     return options_.class_names;
   }
@@ -92,7 +94,7 @@ class ImageFolder : public ImageDataset {
   std::vector<File> files_;
 };
 
-// The part of `folder` that holds a split: its train, and its val or test.
+// The subfolder of `folder` with the images of a split: train, or val or test.
 // NotFound as above.
 absl::StatusOr<std::string> FolderOfSplit(const std::string& folder,
                                           ImageSplit split);

@@ -88,7 +88,8 @@ void ImageLoader::Run(size_t worker) {
   const uint64_t own_first = first_ + (worker + step - first_ % step) % step;
   for (uint64_t i = own_first; i < batches_.size(); i += step) {
     std::optional<std::unique_ptr<Buffer>> buffer = own.free.Pop();
-    // A closed queue still gives what is in it: Push tells that it is closed.
+    // Pop still returns the elements of a closed queue; Push reports that the
+    // queue is closed.
     if (!buffer.has_value()) return;
     Read(i, buffer->get());
     const bool failed = !(*buffer)->status.ok();

@@ -21,11 +21,12 @@ namespace oarlock::data {
 // Reused from batch to batch.
 struct ImageBatch {
   size_t num_examples = 0;
-  // As SampledBatch::num_counted: the examples after them are padding.
+  // As SampledBatch::num_counted: the examples after the first `num_counted`
+  // are padding.
   size_t num_counted = 0;
   // [num_examples, height, width, channels], as StepInput::images takes them.
   std::vector<uint8_t> images;
-  std::vector<float> labels;  // [num_examples]: number of the class
+  std::vector<float> labels;  // [num_examples]: the class's number
 };
 
 // Reads the samples of `sampled` one by one.
@@ -36,20 +37,20 @@ absl::Status ReadBatch(const ImageDataset& images,
 struct ImageLoaderOptions {
   static constexpr int kMaxWorkers = 256;
 
-  // Threads that read ahead, 0 to kMaxWorkers; 0: Next reads by itself.
+  // Number of threads that read ahead, 0 to kMaxWorkers; 0: Next itself reads.
   int num_workers = 2;
-  // Batches that a thread may be ahead, at least 1.
+  // Number of batches that a thread may be ahead, at least 1.
   size_t prefetch_batches = 2;
-  // Batches before this one are left out; at most as many as there are.
+  // Batches before this number are skipped; at most the number of batches.
   uint64_t first_batch = 0;
 };
 
-// One epoch of a rank, in its order whatever the number of threads: batch b is
-// read by thread b modulo num_workers, into a buffer of its own that goes
-// round between the thread and the consumer. Memory: num_workers *
-// (prefetch_batches + 1) batches.
+// One epoch of a rank. The order of the batches does not depend on the number
+// of threads. Thread b modulo num_workers reads batch b into one of its own
+// buffers; a buffer circulates between its thread and the consumer. Memory:
+// num_workers * (prefetch_batches + 1) batches.
 //
-// Next is called by one thread. Images and transform outlive the loader.
+// Only one thread calls Next. The images and the transform outlive the loader.
 class ImageLoader {
  public:
   // Options outside their range crash.
@@ -60,8 +61,8 @@ class ImageLoader {
   ImageLoader(const ImageLoader&) = delete;
   ImageLoader& operator=(const ImageLoader&) = delete;
 
-  // The next batch, until the next call; null at the end. The error of the
-  // first batch that could not be read, in its place and from then on.
+  // The next batch, valid until the next call; null at the end. A batch that
+  // could not be read gives its error, and so does every later call.
   absl::StatusOr<const ImageBatch*> Next();
 
  private:

@@ -1,4 +1,4 @@
-// Some examples of a data set as a data set.
+// A data set made of some examples of another data set.
 
 #ifndef OARLOCK_DATA_IMAGES_IMAGE_SUBSET_H_
 #define OARLOCK_DATA_IMAGES_IMAGE_SUBSET_H_
@@ -12,12 +12,13 @@
 
 namespace oarlock::data {
 
-// Example i is example examples[i] of `images`: a rank's own files of an
-// ImageFolder (FilesOfRank), or the first so many of a large data set. Nothing
-// is copied.
+// Example i is example examples[i] of `images`. For example, a subset is a
+// rank's own files of an ImageFolder (FilesOfRank), or the first examples of a
+// large data set. Nothing is copied.
 class ImageSubset : public ImageDataset {
  public:
-  // `images` outlives the subset. Crashes on an example that it has not.
+  // `images` outlives the subset. Crashes on a number that is not an example of
+  // `images`.
   ImageSubset(const ImageDataset* images, std::vector<uint64_t> examples);
 
   uint64_t size() const override { return examples_.size(); }

@@ -12,7 +12,7 @@
 namespace oarlock::data {
 namespace {
 
-// Set the draws of an image apart from other uses of the seed.
+// Separate the random numbers of an image from other uses of the seed.
 constexpr uint64_t kPlacePurpose = 0x6175676d656e7431;
 constexpr uint64_t kAreaPurpose = 0x6175676d656e7432;
 
@@ -21,8 +21,8 @@ uint64_t SeedOf(uint64_t seed, uint64_t purpose, const Sample& sample) {
                     sample.example);
 }
 
-// Pixels [num_pixels, channels] in reverse order. One loop for each usual
-// number of channels: a pixel is copied without a call there.
+// Copies pixels [num_pixels, channels] in reverse order. Each usual number of
+// channels has its own loop, which copies a pixel without a call.
 void CopyMirrored(const uint8_t* pixels, size_t num_pixels, size_t channels,
                   uint8_t* out) {
   const auto copy = [=](auto pixel_bytes) {
@@ -41,8 +41,8 @@ void CopyMirrored(const uint8_t* pixels, size_t num_pixels, size_t channels,
   }
 }
 
-// Writes row [width, channels] to `out`, `right` pixels to the right of where
-// it was, black where it was not; mirrored after that if told to.
+// Writes row [width, channels] to `out`, moved by `right` pixels to the right
+// and filled with black. If `flip`, the moved row is mirrored.
 void MoveRow(const uint8_t* row, const ImageShape& shape, int right, bool flip,
              uint8_t* out) {
   const size_t channels = shape.channels;
@@ -90,7 +90,7 @@ void ImageTransform::Apply(const Sample& sample, const uint8_t* pixels,
     return;
   }
   const int padding = static_cast<int>(augmentation_.padding);
-  // Where the image comes to lie; 0, 0 without padding.
+  // How far the image is moved; 0, 0 without padding.
   RandomSequence random(SeedOf(seed_, kPlacePurpose, sample));
   const int down = static_cast<int>(random.Below(2 * padding + 1)) - padding;
   const int right = static_cast<int>(random.Below(2 * padding + 1)) - padding;

@@ -1,4 +1,4 @@
-// What training changes about an image.
+// The changes that training makes to an image.
 
 #ifndef OARLOCK_DATA_IMAGES_IMAGE_TRANSFORM_H_
 #define OARLOCK_DATA_IMAGES_IMAGE_TRANSFORM_H_
@@ -12,40 +12,41 @@
 
 namespace oarlock::data {
 
-// What is random about an image in training. All of it follows from the job's
-// seed, the sample's repeat and its example alone, so it is the same on any
-// number of ranks and threads.
+// The random changes to an image in training. They depend only on the job's
+// seed, the sample's repeat and its example, so they are the same on any number
+// of ranks and threads.
 struct Augmentation {
   static constexpr uint32_t kMaxPadding = 1024;
 
-  // Black pixels on each side, after which the image's size is cut out at a
-  // random place (He et al., "Deep residual learning", CVPR 2016, section 4.2,
-  // has 4); 0: nothing is moved.
+  // Number of black pixels added on each side. An area of the image's size is
+  // then cut out at a random place (He et al., "Deep residual learning", CVPR
+  // 2016, section 4.2, uses 4). 0: the image is not moved.
   uint32_t padding = 0;
   // Mirrored left to right in half of the cases.
   bool flip = false;
-  // Where files hold more than the shape takes, a random part of them
+  // Takes a random part of a file that holds more than the shape
   // (ImageDataset::Pixels).
   bool random_area = false;
 };
 
-// From bytes to bytes: the network's first layer makes numbers of them
+// Transforms bytes to bytes. The network's first layer converts them to numbers
 // (NewImageInput, nn/image_layers.h).
 //
 // Immutable and thread-safe.
 class ImageTransform {
  public:
-  // InvalidArgument when a number is outside what is said above.
+  // InvalidArgument when a number is outside its range above.
   static absl::StatusOr<ImageTransform> Create(const ImageShape& shape,
                                                const Augmentation& augmentation,
                                                uint64_t seed);
 
   const ImageShape& shape() const { return shape_; }
 
-  // For ImageDataset::Pixels.
+  // The `area_seed` for ImageDataset::Pixels.
   std::optional<uint64_t> AreaSeed(const Sample& sample) const;
 
-  // Pixels [shape], augmented, to `out` [shape], which is other memory.
+  // Writes `pixels` [shape], augmented, to `out` [shape]. The two must not
+  // overlap.
   void Apply(const Sample& sample, const uint8_t* pixels, uint8_t* out) const;
 
  private:

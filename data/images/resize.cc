@@ -10,20 +10,20 @@
 namespace oarlock::data {
 namespace {
 
-// The source pixels of one pixel of the result, along a side: from `first`,
-// with weights that add up to 1.
+// The source pixels, along a side, of one pixel of the result. They start at
+// `first`; their weights add up to 1.
 struct Taps {
   size_t first = 0;
   std::vector<float> weights;
 };
 
-// Of each of the `size` pixels that [begin, begin + length) of a side of
-// `limit` pixels becomes.
+// The taps of a resize along a side: [begin, begin + length) of a side of
+// `limit` pixels becomes `size` pixels.
 std::vector<Taps> TapsOf(double begin, double length, size_t limit,
                          size_t size) {
   const double scale = length / static_cast<double>(size);
   const double reach = std::max(scale, 1.0);
-  // Whole pixels that the part touches: what lies outside is not looked at.
+  // The whole pixels that the part touches; other pixels are not used.
   const double low = std::floor(begin);
   const double high =
       std::min(std::ceil(begin + length), static_cast<double>(limit));

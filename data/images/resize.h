@@ -1,4 +1,4 @@
-// A part of an image at another size.
+// Resizes a part of an image.
 
 #ifndef OARLOCK_DATA_IMAGES_RESIZE_H_
 #define OARLOCK_DATA_IMAGES_RESIZE_H_
@@ -9,7 +9,7 @@
 
 namespace oarlock::data {
 
-// A rectangle of an image, in pixels, which may lie between them.
+// A rectangle of an image, in pixels; its borders may be fractions.
 struct ImageArea {
   double top = 0;
   double left = 0;
@@ -17,12 +17,13 @@ struct ImageArea {
   double width = 0;
 };
 
-// Writes `area` of `image` to `pixels` [height, width, 3]: a triangle filter as
-// wide as what a pixel of the result covers, at least one pixel of the image to
-// each side, first along rows, then along columns. That is bilinear
-// interpolation where it enlarges, and leaves out nothing where it reduces
-// (Pillow's BILINEAR of the area cut out).
-// REQUIRES: `area` lies in the image and is not empty; height, width >= 1.
+// Writes `area` of `image`, resized, to `pixels` [height, width, 3]. A triangle
+// filter is applied along rows, then along columns. It reaches, to each side,
+// as far as the width that a pixel of the result covers in the image, and at
+// least one pixel. So it is bilinear interpolation where it enlarges, and uses
+// every pixel of the area where it reduces. The result is that of Pillow's
+// BILINEAR on the cut-out area. REQUIRES: `area` is inside the image and is not
+// empty; height, width >= 1.
 void ResizeArea(const RgbImage& image, const ImageArea& area, uint32_t height,
                 uint32_t width, uint8_t* pixels);
 

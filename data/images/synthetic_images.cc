@@ -16,9 +16,11 @@ namespace oarlock::data {
 namespace {
 
 constexpr uint64_t kPatternPurpose = 0x7061747465726e73;
-// Knots of a pattern along a side; it is linear between them.
+// Number of knots of a pattern along a side; the pattern is linear between
+// them.
 constexpr size_t kKnots = 5;
-// Bytes: amplitude of patterns, standard deviation of noise.
+// In steps of a byte: the amplitude of patterns and the standard deviation of
+// noise.
 constexpr double kAmplitude = 60;
 constexpr double kNoise = 20;
 
@@ -51,7 +53,7 @@ absl::Status Check(const SyntheticImagesOptions& options) {
   return absl::OkStatus();
 }
 
-// Value of a pattern with these knots [kKnots, kKnots] at a place in [0, 1).
+// The value, at a place in [0, 1), of a pattern with `knots` [kKnots, kKnots].
 double At(const double* knots, double y, double x) {
   const double row = y * (kKnots - 1);
   const double column = x * (kKnots - 1);
@@ -64,7 +66,8 @@ double At(const double* knots, double y, double x) {
          (corner[kKnots] * (1 - right) + corner[kKnots + 1] * right) * down;
 }
 
-// A place on a side of `length` pixels, moved by `shift`, held inside.
+// The place of a pixel on a side of `length` pixels, moved by `shift` and
+// clamped to [0, 1).
 double PlaceOf(uint32_t pixel, double shift, uint32_t length) {
   const double place = (pixel + 0.5) / length + shift;
   return std::clamp(place, 0.0, 0.999999);
@@ -86,7 +89,7 @@ void Draw(const SyntheticImagesOptions& options, uint32_t label,
     }
     for (uint32_t y = 0; y < height; ++y) {
       for (uint32_t x = 0; x < width; ++x) {
-        // Three uniform numbers are near enough to a normal one.
+        // The sum of three uniform numbers is close enough to a normal number.
         const double noise = 2 * (random->Uniform() + random->Uniform() +
                                   random->Uniform() - 1.5);
         const double value =

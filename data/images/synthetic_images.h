@@ -1,4 +1,4 @@
-// Images that a network can learn to tell apart, without a file.
+// Images that need no file and whose classes a network can learn.
 
 #ifndef OARLOCK_DATA_IMAGES_SYNTHETIC_IMAGES_H_
 #define OARLOCK_DATA_IMAGES_SYNTHETIC_IMAGES_H_
@@ -23,13 +23,13 @@ struct SyntheticImagesOptions {
   ImageSplit split = ImageSplit::kTrain;
 };
 
-// Each class is a smooth pattern, drawn from the seed; an image is that of its
-// class, moved by up to an eighth of its sides, at a contrast and brightness of
-// its own, in noise. Both splits have the same classes and different images.
-// Classes are drawn with equal probability. The same options give the same
-// bytes everywhere.
+// Each class is a smooth pattern, drawn from the seed. An image is the pattern
+// of its class, moved by up to an eighth of its sides, with its own contrast
+// and brightness, and with noise. Both splits have the same classes and
+// different images. Classes are drawn with equal probability. The same options
+// give the same bytes everywhere.
 //
-// InvalidArgument when a number is outside what is said here and in
+// InvalidArgument when a number is outside the ranges given here and in
 // MemoryImages.
 absl::StatusOr<std::unique_ptr<MemoryImages>> NewSyntheticImages(
     const SyntheticImagesOptions& options);

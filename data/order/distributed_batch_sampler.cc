@@ -14,7 +14,7 @@
 namespace oarlock::data {
 namespace {
 
-// Sets the shuffling of examples apart from other uses of the seed.
+// Separates the shuffling of examples from other uses of the seed.
 constexpr uint64_t kShufflePurpose = 0x73616d706c657273;
 
 absl::Status CheckRange(absl::string_view field, uint64_t value, uint64_t low,
@@ -29,7 +29,7 @@ uint64_t PlacesOf(const SamplerOptions& options) {
   return options.num_examples * options.num_repeats;
 }
 
-// Ranks that share an order.
+// Number of ranks that share an order.
 uint64_t SharersOf(const SamplerOptions& options) {
   return options.rule == SampleRule::kShared ? options.size : 1;
 }
@@ -40,7 +40,7 @@ absl::StatusOr<DistributedBatchSampler> DistributedBatchSampler::Create(
     const SamplerOptions& options) {
   OARLOCK_RETURN_IF_ERROR(CheckRange("num_repeats", options.num_repeats, 1,
                                      SamplerOptions::kMaxRepeats));
-  // So that positions stay in range, padding included.
+  // This limit keeps positions in range, padding included.
   constexpr uint64_t kMaxPlaces = uint64_t{1} << 40;
   OARLOCK_RETURN_IF_ERROR(CheckRange("num_examples", options.num_examples, 1,
                                      kMaxPlaces / options.num_repeats));
@@ -88,7 +88,7 @@ EpochBatches DistributedBatchSampler::Epoch(uint64_t epoch) const {
   std::iota(order.begin(), order.end(), 0);
   uint64_t seed = DeriveSeed(DeriveSeed(options_.seed, kShufflePurpose), epoch);
   if (options_.rule == SampleRule::kOwn) seed = DeriveSeed(seed, options_.rank);
-  // Fisher and Yates.
+  // Fisher-Yates shuffle.
   RandomSequence random(seed);
   for (size_t i = order.size() - 1; i > 0; --i) {
     std::swap(order[i], order[random.Below(i + 1)]);
@@ -106,7 +106,8 @@ SampledBatch EpochBatches::Batch(uint64_t index) const {
   const uint64_t first_repeat =
       shared ? epoch_ * options_.num_repeats
              : (epoch_ * options_.size + options_.rank) * options_.num_repeats;
-  // Batches of all ranks lie one after the other, short ones too.
+  // The batches of all ranks follow each other in the order, even when they are
+  // short.
   const uint64_t first =
       shared ? begin * options_.size + options_.rank * (end - begin) : begin;
   SampledBatch batch;

@@ -1,5 +1,5 @@
-// Which examples a rank takes in which batch, when every rank can reach all of
-// them.
+// Decides which examples a rank takes in which batch, when every rank can read
+// all examples.
 
 #ifndef OARLOCK_DATA_ORDER_DISTRIBUTED_BATCH_SAMPLER_H_
 #define OARLOCK_DATA_ORDER_DISTRIBUTED_BATCH_SAMPLER_H_
@@ -12,36 +12,39 @@
 
 namespace oarlock::data {
 
-// What is done with examples that do not come out even.
+// What happens to the last examples when the ranks or the updates do not divide
+// their number.
 enum class TailRule {
-  // Padded: the order begins again from its front until all ranks have equally
-  // many. Every example is taken; the last batch may be short.
+  // Padded: the order starts again from its front until all ranks have equally
+  // many examples. Every example is taken; the last batch may be short.
   kPad,
-  // Dropped, so that all ranks have equally many: fewer than `size` examples.
-  // The last batch may be short.
+  // Dropped, so that all ranks have equally many. Fewer than `size` examples
+  // are dropped. The last batch may be short.
   kDropUneven,
-  // Dropped, so that all updates are full (drop_last): fewer than
-  // `size * batch_size * batches_per_update` examples. May leave nothing.
+  // Dropped, so that all updates are full (drop_last). Fewer than `size *
+  // batch_size * batches_per_update` examples are dropped. This may leave no
+  // example.
   kDropShort,
 };
 
-// Whose order it is.
+// Whether the ranks share an order.
 enum class SampleRule {
-  // All ranks share one order and take turns, a batch each: without
-  // replacement, an epoch has every example once. What the ranks take in a step
-  // is what one rank takes with their batches together, in the same order.
+  // All ranks share one order and take turns, a batch each. This is sampling
+  // without replacement: an epoch has every example once. In a step, the ranks
+  // together take what a single rank with a batch of their total size takes, in
+  // the same order.
   kShared,
-  // Each rank takes all examples in an order of its own: with replacement, an
-  // epoch has every example `size` times.
+  // Each rank takes all examples in an order of its own. This is sampling with
+  // replacement: an epoch has every example `size` times.
   kOwn,
 };
 
-// An example that is to be read.
+// An example to be read.
 struct Sample {
   uint64_t example = 0;
-  // Which time it is that this example is taken: different for each time, the
-  // same on any number of threads. Padding has the repeat of what it stands
-  // for.
+  // Counts how often this example has been taken: different each time, the same
+  // on any number of threads. Padding has the repeat of the sample that it
+  // duplicates.
   uint64_t repeat = 0;
 
   friend bool operator==(const Sample&, const Sample&) = default;
@@ -49,9 +52,9 @@ struct Sample {
 
 struct SampledBatch {
   std::vector<Sample> samples;
-  // Those after the first `num_counted` are padding, there for the rhythm of
-  // the ranks only: evaluation leaves them out, and so counts each example
-  // once.
+  // The samples after the first `num_counted` are padding, which only gives all
+  // ranks the same number of samples. Evaluation skips padding, so it counts
+  // each example once.
   size_t num_counted = 0;
 };
 
@@ -62,22 +65,23 @@ struct SamplerOptions {
 
   // Examples of the data set, at least 1.
   uint64_t num_examples = 0;
-  // Of a rank; 1 to kMaxBatchSize.
+  // Examples of a rank's batch; 1 to kMaxBatchSize.
   uint32_t batch_size = 1;
-  // Whose gradients are accumulated; 1 to kMaxBatchSize.
+  // Batches of a rank whose gradients are accumulated for one update; 1 to
+  // kMaxBatchSize.
   uint32_t batches_per_update = 1;
-  // Below `size`.
+  // This rank; below `size`.
   uint32_t rank = 0;
-  // Ranks, 1 to kMaxSize.
+  // Number of ranks, 1 to kMaxSize.
   uint32_t size = 1;
   bool shuffle = false;
   // The same on all ranks.
   uint64_t seed = 0;
   TailRule tail = TailRule::kPad;
   SampleRule rule = SampleRule::kShared;
-  // The data set is repeated so often and shuffled as a whole: where the
-  // number of repeats is known, they become one epoch, which loses less at its
-  // only tail and knows no borders. 1 to kMaxRepeats.
+  // An epoch is this number of repeats of the data set, shuffled as a whole. It
+  // has one tail instead of one per repeat, so it loses fewer examples, and the
+  // order has no borders between repeats. 1 to kMaxRepeats.
   uint32_t num_repeats = 1;
 };
 
@@ -95,40 +99,41 @@ class EpochBatches {
   SamplerOptions options_;
   uint64_t epoch_ = 0;
   uint64_t num_batches_ = 0;
-  // Of the rank, padding included.
+  // Samples of the rank, padding included.
   uint64_t num_samples_ = 0;
   // Places in the repeated data set; empty: 0, 1, 2, ...
   std::vector<uint64_t> order_;
 };
 
-// With M = num_examples * num_repeats, an epoch's order is 0 to M - 1,
-// shuffled by (seed, epoch) and under kOwn the rank; place m of it stands for
+// With M = num_examples * num_repeats, an epoch's order is 0 to M - 1, shuffled
+// by (seed, epoch), and under kOwn also by the rank. Element m of it stands for
 // example m modulo num_examples.
 //
 // kShared: the b-th batches of all ranks, in the order of the ranks, are the
-// order's positions from b * size * batch_size on: k ranks with batch size n
+// order's positions from b * size * batch_size on. So k ranks with batch size n
 // take in each step what one rank with batch size k * n takes, as long as the
 // step needs no padding. kPad: position p >= M holds what position p modulo M
-// holds. kOwn: positions 0, 1, 2 ... of the rank's own order.
+// holds. kOwn: a rank takes positions 0, 1, 2 ... of its own order.
 //
-// All ranks have the same number of batches, and batches of the same size, so
-// that none waits for a step that the others do not take.
+// All ranks have the same number of batches, and batches of the same size. So
+// no rank waits for a step that the others do not take.
 //
 // PaddlePaddle's DistributedBatchSampler also pads from the front, but before
-// it shuffles; its drop_last drops what is short after padding, so that up to
-// size - 1 examples may be repeated in a last full batch, where kDropShort
-// drops that batch.
+// it shuffles. Its drop_last drops a batch that is short after padding. So its
+// last full batch may repeat up to size - 1 examples, where kDropShort drops
+// that batch.
 class DistributedBatchSampler {
  public:
   // InvalidArgument when an option is outside its range.
   static absl::StatusOr<DistributedBatchSampler> Create(
       const SamplerOptions& options);
 
-  // Batches of a rank in an epoch: the same on all ranks, in all epochs.
+  // Number of batches of a rank in an epoch: the same on all ranks, in all
+  // epochs.
   uint64_t num_batches() const { return num_batches_; }
   const SamplerOptions& options() const { return options_; }
 
-  // Epoch number `epoch`, counted from 0. Takes memory for M numbers if it
+  // Epoch number `epoch`, counted from 0. Allocates memory for M numbers if it
   // shuffles.
   EpochBatches Epoch(uint64_t epoch) const;
 

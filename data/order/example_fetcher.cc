@@ -10,7 +10,7 @@
 namespace oarlock::data {
 namespace {
 
-// Skipping so many lines is cheaper than to seek.
+// Skipping up to this number of lines is cheaper than a seek.
 constexpr uint64_t kNearLines = 128;
 
 }  // namespace

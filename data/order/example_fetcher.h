@@ -1,4 +1,4 @@
-// Examples by their numbers.
+// Reads examples by their numbers.
 
 #ifndef OARLOCK_DATA_ORDER_EXAMPLE_FETCHER_H_
 #define OARLOCK_DATA_ORDER_EXAMPLE_FETCHER_H_
@@ -19,30 +19,31 @@
 
 namespace oarlock::data {
 
-// Reads lines of the concatenation of all files, wherever they stand. Thread-
-// compatible.
+// Reads any lines of the concatenation of all files. Thread-compatible.
 class ExampleFetcher {
  public:
-  // Where Fetch has put a line that is malformed, or only a comment: nowhere.
+  // The places of lines that Fetch does not append: malformed lines, and lines
+  // that are only a comment.
   static constexpr uint32_t kMalformed = ~uint32_t{0};
   static constexpr uint32_t kComment = kMalformed - 1;
   static bool IsExample(uint32_t place) { return place < kComment; }
 
-  // `options` must be valid; `index` is that of `files`; it and `bad_lines`
-  // outlive this.
+  // `options` must be valid; `index` is the index of `files`; `index` and
+  // `bad_lines` outlive this object.
   ExampleFetcher(const DataOptions& options, std::vector<std::string> files,
                  const SourceIndex* index, BadLines* bad_lines);
 
-  // Appends examples to `batch`, each once, and nothing to its ranges.
-  // `examples` ascend; the same one may stand there several times. (*places)[i]
-  // becomes the place of examples[i] in `batch`. Ascending calls read each file
-  // once; a file that cannot be sought in is read anew when a call begins
-  // before the last one ended. Errors are those of BatchReader::Next.
+  // Appends examples to `batch`, each once; does not change the ranges of
+  // `batch`. `examples` must be ascending and may contain an example several
+  // times. (*places)[i] becomes the place of examples[i] in `batch`. Calls with
+  // ascending examples read each file once. A file without seek is read again
+  // from its start when a call begins before the end of the last call. Errors
+  // are those of BatchReader::Next.
   absl::Status Fetch(absl::Span<const uint64_t> examples, Batch* batch,
                      std::vector<uint32_t>* places);
 
  private:
-  // lines_ stands at line `line` of file `file`.
+  // Moves lines_ to line `line` of file `file`.
   absl::Status MoveTo(size_t file, uint64_t line);
 
   const DataOptions options_;

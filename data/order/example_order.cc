@@ -10,7 +10,7 @@
 namespace oarlock::data {
 namespace {
 
-// What the seed of an order is derived for.
+// Separate the shuffling of units from the shuffling of windows.
 constexpr uint64_t kUnitsPurpose = 0x756e697473;
 constexpr uint64_t kWindowPurpose = 0x77696e646f77;
 

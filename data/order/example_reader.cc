@@ -45,7 +45,7 @@ absl::StatusOr<bool> BatchReader::Fill(size_t batch_size, Batch* batch) {
     if (!finished) continue;
     const DataRange item = *std::exchange(item_, std::nullopt);
     if (batch->num_examples == examples_before) {
-      // Nobody holds an example of it.
+      // No batch has an example of the item.
       ranges_->Done(item);
     } else {
       finished_.push_back(item);

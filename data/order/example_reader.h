@@ -1,5 +1,5 @@
-// Bytes to batches: reads the ranges that a RangeSource gives out and fills
-// batches with their examples.
+// Turns bytes into batches: reads the ranges that a RangeSource gives out and
+// fills batches with their examples.
 
 #ifndef OARLOCK_DATA_ORDER_EXAMPLE_READER_H_
 #define OARLOCK_DATA_ORDER_EXAMPLE_READER_H_
@@ -27,18 +27,20 @@ namespace oarlock::data {
 // range source and the count of bad lines.
 //
 // Invariants:
-//  1. Every line of a finished item lies in a range of some batch, malformed
-//     ones and comments too, so the ranges tell what has been read whatever was
-//     skipped.
-//  2. A batch is shorter than asked for only at the end of the phase, and where
+//  1. Every line of a finished item is in a range of some batch, including
+//     malformed lines and comments. So the ranges contain all lines that were
+//     read, even skipped ones.
+//  2. A batch is shorter than requested only at the end of the phase, and where
 //     an item ends the batch (DataRange::ends_batch).
 //  3. RangeSource::Done(item) is called by the first Next() after the one that
-//     handed out the last example of the item: whoever calls Next() again says
-//     that it is through with the batch before. An item of unknown end
-//     (end == 0) is finished when its end has been seen, one call later when a
-//     batch ended exactly there. After an error nothing more is Done.
-//  4. Where what is unreadable is left out (DataOptions), an item of it is
-//     finished, and lines that were not read are in no range.
+//     returned the last example of the item. A caller that calls Next() again
+//     thereby declares that it has finished the batch before. An item of
+//     unknown end (end == 0) is finished when its end has been read: one call
+//     later when a batch ended exactly there. After an error, Done is not
+//     called again.
+//  4. Where unreadable data is skipped (DataOptions::leave_out_unreadable), an
+//     item of such data counts as finished. Lines that were not read are in no
+//     range.
 class BatchReader : public BatchSource {
  public:
   // `options` must be valid; `files` are the sources that ranges number.
@@ -47,24 +49,25 @@ class BatchReader : public BatchSource {
               RangeSource* ranges, BadLines* bad_lines);
 
   // Clears `batch` and fills it with up to `batch_size` examples (at least 1),
-  // from as many items as that takes. True: the batch has an example or more.
-  // False: the phase is over and the batch is empty. An error names file and
-  // line: a file that cannot be read, is not text or is shorter than the item
-  // says; too many malformed lines; a pipe_command that fails; an error of
-  // the range source. Later calls return the same error.
+  // from one or more items. True: the batch has at least one example. False:
+  // the phase is over and the batch is empty. An error names file and line: a
+  // file that cannot be read, is not text or is shorter than the item says; too
+  // many malformed lines; a pipe_command that fails; an error of the range
+  // source. Later calls return the same error.
   absl::StatusOr<bool> Next(size_t batch_size, Batch* batch) override;
 
  private:
   absl::StatusOr<bool> Fill(size_t batch_size, Batch* batch);
-  // The reader stands at the first line of the next item, or there is none.
+  // Takes the next item and moves to its first line. item_ stays empty when
+  // there is no other item.
   absl::Status StartItem();
   absl::Status MoveTo(const DataRange& item);
   absl::Status OpenSource(uint32_t source);
-  // The rest of the item cannot be read: `why`, or OK where it is left out, and
-  // there are no lines_ then.
+  // Called when the rest of the item cannot be read, because of `why`. Returns
+  // `why`, or, where unreadable data is skipped, OK after closing lines_.
   absl::Status LeaveOut(uint32_t source, absl::Status why);
-  // Reads lines of *item_ until the batch is full or the item is finished;
-  // true in the latter case.
+  // Reads lines of *item_ until the batch is full (false) or the item is
+  // finished (true).
   absl::StatusOr<bool> ReadItem(size_t batch_size, Batch* batch);
   void ReportDone();
 
@@ -77,7 +80,7 @@ class BatchReader : public BatchSource {
   absl::Status status_;
   std::optional<DataRange> item_;
   bool ranges_are_over_ = false;
-  // Items whose last example is in the batch handed out.
+  // Items whose last example is in the batch returned last.
   std::vector<DataRange> finished_;
   std::unique_ptr<LineReader> lines_;
   uint32_t source_ = 0;  // of lines_

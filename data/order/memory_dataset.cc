@@ -17,7 +17,7 @@ uint64_t BytesOf(const std::vector<T>& values) {
   return values.capacity() * sizeof(T);
 }
 
-// Gives back what growing has reserved; the bytes that are left.
+// Frees reserved memory without elements; returns the bytes that remain.
 uint64_t Shrink(Batch* batch) {
   batch->labels.shrink_to_fit();
   batch->dense.shrink_to_fit();
@@ -258,7 +258,7 @@ absl::StatusOr<uint64_t> MemoryPositions::Prepare(uint64_t begin,
                                                   uint64_t end) {
   begin_ = begin;
   ordinal_ = loaded_->share->OrdinalOf(begin);
-  // An item lies within one run of the share.
+  // An item is within one run of the share.
   for (uint64_t i = 0; i < end - begin; ++i) {
     const uint32_t index = loaded_->indices[ordinal_ + i];
     if (loaded_->memory->places[index] != ExampleFetcher::kMalformed) continue;

@@ -1,4 +1,4 @@
-// A worker's share of an epoch, parsed, in memory.
+// Keeps a worker's share of an epoch in memory, parsed.
 
 #ifndef OARLOCK_DATA_ORDER_MEMORY_DATASET_H_
 #define OARLOCK_DATA_ORDER_MEMORY_DATASET_H_
@@ -28,81 +28,84 @@ namespace oarlock::data {
 struct ExampleMemory {
   static constexpr uint64_t kSegmentExamples = 8192;
 
-  // Ascending, each once: examples[i] lies in segments[i / kSegmentExamples],
-  // or nowhere where it is malformed.
+  // Ascending, each once. examples[i] is in segments[i / kSegmentExamples],
+  // except that a malformed line is in no segment.
   std::vector<uint64_t> examples;
-  std::vector<uint32_t> places;  // in the segment
+  std::vector<uint32_t> places;  // index in the segment
   std::vector<Batch> segments;
-  // Of all that is above.
+  // Bytes of all members above.
   uint64_t bytes = 0;
 };
 
-// What one epoch reads of a memory.
+// What one epoch reads from an ExampleMemory.
 struct LoadedEpoch {
   std::shared_ptr<const ExampleOrder> order;
   // Positions that are loaded.
   std::shared_ptr<const PositionRuns> share;
   // Shared with other epochs over the same examples.
   std::shared_ptr<const ExampleMemory> memory;
-  // Of each of the share's positions, in order: where in memory->examples.
+  // For each position of the share, in order: its index in memory->examples.
   std::vector<uint32_t> indices;
 };
 
-// One thread at a time, but for bytes().
+// Only one thread at a time may call the methods, except for bytes().
 class MemoryDataset {
  public:
   struct Options {
     DataOptions data;
     std::vector<std::string> files;
-    // Of the epoch in use and the one that is preloaded together.
+    // The most bytes of the epoch in use and the preloaded epoch together.
     uint64_t bytes_max = 0;
     int num_threads = 1;
   };
-  // What an epoch takes: positions `share` of `order`. Shares of the same epoch
-  // and shuffle are the same.
+  // The examples that an epoch takes: positions `share` of `order`. Shares of
+  // the same epoch and shuffle are equal.
   struct Share {
     uint64_t epoch = 0;
-    ShuffleRule shuffle = ShuffleRule::kNone;  // by which `order` was made
+    ShuffleRule shuffle = ShuffleRule::kNone;  // the rule of `order`
     std::shared_ptr<const ExampleOrder> order;
     std::shared_ptr<const PositionRuns> share;
   };
 
-  // `index` is that of the files, all counted; it outlives this.
+  // `index` is the index of the files, all of them counted; it outlives this
+  // object.
   MemoryDataset(Options options, const SourceIndex* index);
-  // Breaks a preload off.
+  // Stops a preload.
   ~MemoryDataset();
 
-  // Begins to load `share` in a thread, beside whatever is being read; unless
-  // it has been preloaded already, or is being so. One that has failed is
-  // loaded anew.
+  // Starts to load `share` in a thread, while other examples may be read. Does
+  // nothing when `share` is already preloaded or being preloaded. A preload
+  // that failed is started again.
   void Preload(Share share);
-  // Returns when the preload is over; its outcome. OK when there was none.
+  // Waits until the preload is over and returns its status. OK when there was
+  // no preload.
   absl::Status WaitPreload();
-  // The epoch that was preloaded, if it was `share`, else loads it now. Where
-  // the examples are those that are in memory already, only their order is new.
-  // ResourceExhausted names the limit; else an error of the reader. A preload
-  // is over then, also one that has failed: its error is that of the Take that
-  // wanted it, and of none after it.
+  // Returns the preloaded epoch if it is `share`; else loads `share` now. Where
+  // these examples are already in memory, only their order is computed. Errors
+  // are ResourceExhausted, which names the limit, and those of the reader. Take
+  // ends the preload, even one that has failed. Only the Take of the same share
+  // returns the error of a failed preload; later calls do not.
   absl::StatusOr<std::shared_ptr<const LoadedEpoch>> Take(Share share);
-  // Forgets what was preloaded, and breaks loading off. The epoch that it was
-  // for; nothing when there was no preload.
+  // Stops a preload, frees what it has loaded and returns its epoch. Nothing
+  // when there was no preload.
   std::optional<uint64_t> DropPreload();
-  // Forgets what is loaded; epochs that are being read keep theirs.
+  // Drops everything that is loaded. Readers of an epoch keep the memory that
+  // they use.
   void Release();
 
-  // What examples in memory take, those of a loaded preload included.
+  // Bytes of the examples in memory, including those of a finished preload.
   uint64_t bytes() const;
 
  private:
-  // Where no examples in memory are those of `share`, what will not be read any
-  // more makes room for them: a preload and, unless `keeps_current`, the epoch
-  // in use.
+  // Loads `share`. Where memory does not hold its examples already, data that
+  // is no longer needed is freed first: a preload and, unless `keeps_current`,
+  // the epoch in use.
   absl::StatusOr<std::shared_ptr<const LoadedEpoch>> Load(const Share& share,
                                                           bool keeps_current);
-  // `bytes_taken`: of memory that stays meanwhile.
+  // `bytes_taken`: bytes of other examples that stay in memory meanwhile.
   absl::StatusOr<std::shared_ptr<const ExampleMemory>> Read(
       std::vector<uint64_t> examples, uint64_t bytes_taken);
-  // Segments [begin, end) of `memory`.
+  // Reads segments [begin, end) of `memory`.
   absl::Status ReadSegments(size_t begin, size_t end, uint64_t bytes_taken,
                             BadLines* bad_lines, ExampleMemory* memory,
                             std::atomic<uint64_t>* bytes_read);
@@ -112,13 +115,15 @@ class MemoryDataset {
     return preload_.has_value() && preload_->epoch == share.epoch &&
            preload_->shuffle == share.shuffle;
   }
-  // The outcome of the preload; null without one. REQUIRES: no thread runs.
+  // The result of the preload; null without a preload. REQUIRES: no thread
+  // runs.
   absl::StatusOr<std::shared_ptr<const LoadedEpoch>> preloaded() const;
-  // What was there before is freed after mutex_ is let go: it may be gigabytes,
-  // and bytes() does not wait.
+  // The previous value is freed after mutex_ is released. It may have
+  // gigabytes, and bytes() must not wait for that.
   void SetPreloaded(absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded);
   void SetCurrent(std::shared_ptr<const LoadedEpoch> loaded);
-  // Of the epoch in use and of the preload; null where there is none.
+  // The memory of the epoch in use, and of the preload; null where there is no
+  // such epoch.
   std::shared_ptr<const ExampleMemory> CurrentMemory() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const ExampleMemory> PreloadedMemory() const
@@ -127,22 +132,24 @@ class MemoryDataset {
   const Options options_;
   const SourceIndex* const index_;
   std::atomic<bool> stopping_ = false;
-  // Until it is taken or dropped; constant while the thread runs.
+  // The share to preload, until it is taken or dropped. Constant while the
+  // thread runs.
   std::optional<Share> preload_;
   std::thread thread_;
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<const LoadedEpoch> current_ ABSL_GUARDED_BY(mutex_);
-  // While the thread runs, of the preload before, which it may take over.
+  // While the thread runs, this is the result of the previous preload, whose
+  // memory the thread may reuse.
   absl::StatusOr<std::shared_ptr<const LoadedEpoch>> preloaded_
       ABSL_GUARDED_BY(mutex_) = std::shared_ptr<const LoadedEpoch>();
 };
 
-// Positions of a loaded epoch.
+// Reads positions of a loaded epoch.
 class MemoryPositions : public PositionReader {
  public:
-  // Malformed lines are counted in `bad_lines`, as if they were read now. What
-  // is given by pointer outlives this.
+  // Malformed lines are counted in `bad_lines`, as if they were read now.
+  // Pointer arguments outlive this object.
   MemoryPositions(const DataOptions& options, std::vector<std::string> files,
                   const SourceIndex* index,
                   std::shared_ptr<const LoadedEpoch> loaded,

@@ -83,7 +83,7 @@ absl::StatusOr<bool> OrderedReader::Fill(size_t batch_size, Batch* batch) {
     if (next_ < item_->end) continue;
     const DataRange item = *std::exchange(item_, std::nullopt);
     if (batch->num_examples == examples_before) {
-      // Nobody holds an example of it.
+      // No batch has an example of the item.
       ranges_->Done(item);
     } else {
       finished_.push_back(item);

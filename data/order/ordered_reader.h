@@ -1,5 +1,4 @@
-// Batches of positions of an ordered epoch, read from the files when their turn
-// comes.
+// Reads batches of positions of an ordered epoch, each when it is needed.
 
 #ifndef OARLOCK_DATA_ORDER_ORDERED_READER_H_
 #define OARLOCK_DATA_ORDER_ORDERED_READER_H_
@@ -25,18 +24,18 @@ class PositionReader {
   // Makes positions [begin, end') ready, with end' <= end and end' > begin;
   // returns end'. REQUIRES: begin < end.
   virtual absl::StatusOr<uint64_t> Prepare(uint64_t begin, uint64_t end) = 0;
-  // Appends the example at `position`, which is ready; nothing where a line is
-  // malformed or only a comment.
+  // Appends the example at `position`, which must be ready. Appends nothing
+  // where the line is malformed or only a comment.
   virtual void Append(uint64_t position, Batch* batch) = 0;
 };
 
-// From the files: sorts what it is to read by its place there.
+// Reads positions from the files, sorted by their places in the files.
 class FilePositions : public PositionReader {
  public:
-  // At a time, hence in memory.
+  // The most positions read at a time, hence held in memory.
   static constexpr uint64_t kMaxPositions = 16384;
 
-  // What is given by pointer outlives this.
+  // Pointer arguments outlive this object.
   FilePositions(const DataOptions& options, std::vector<std::string> files,
                 const SourceIndex* index,
                 std::shared_ptr<const ExampleOrder> order, BadLines* bad_lines);
@@ -50,7 +49,7 @@ class FilePositions : public PositionReader {
       order_;  // shared with other readers
   OrderCursor cursor_;
   uint64_t begin_ = 0;
-  // Of positions begin_, begin_ + 1 ...: where they are in examples_.
+  // The places in examples_ of positions begin_, begin_ + 1 ...
   std::vector<uint32_t> places_;
   Batch examples_;
   // Scratch.
@@ -59,12 +58,12 @@ class FilePositions : public PositionReader {
   std::vector<uint32_t> fetched_;
 };
 
-// Takes items of positions from a range source. Ranges of its batches are
-// positions of the items' source. RangeSource::Done and the ends of batches are
-// as BatchReader has them.
+// Takes items of positions from a range source. The ranges of its batches are
+// positions of the items' source. RangeSource::Done is called, and batches end,
+// as for BatchReader.
 class OrderedReader : public BatchSource {
  public:
-  // `ranges` outlives this.
+  // `ranges` outlives this object.
   OrderedReader(std::unique_ptr<PositionReader> positions, RangeSource* ranges)
       : positions_(std::move(positions)), ranges_(ranges) {}
 
@@ -72,7 +71,7 @@ class OrderedReader : public BatchSource {
 
  private:
   absl::StatusOr<bool> Fill(size_t batch_size, Batch* batch);
-  // Appends positions of *item_ until the batch is full or they are over.
+  // Appends positions of *item_ until the batch is full or the item ends.
   absl::Status ReadItem(size_t batch_size, Batch* batch);
 
   const std::unique_ptr<PositionReader> positions_;
@@ -80,9 +79,9 @@ class OrderedReader : public BatchSource {
   absl::Status status_;
   std::optional<DataRange> item_;
   uint64_t next_ = 0;   // position of *item_
-  uint64_t ready_ = 0;  // positions before it are prepared
+  uint64_t ready_ = 0;  // positions before this one are prepared
   bool ranges_are_over_ = false;
-  // Items whose last example is in the batch handed out.
+  // Items whose last example is in the batch returned last.
   std::vector<DataRange> finished_;
 };
 

@@ -19,7 +19,7 @@ struct PositionRun {
 // Immutable, so thread-safe. Ordinal o of the set is its o-th position.
 class PositionRuns {
  public:
-  // Any runs that do not overlap; those that touch become one.
+  // `runs` may have any order but must not overlap. Adjacent runs become one.
   explicit PositionRuns(std::vector<PositionRun> runs);
 
   uint64_t size() const { return first_ordinal_.back(); }

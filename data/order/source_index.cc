@@ -83,7 +83,7 @@ SourceIndex::SourceIndex(uint64_t block_examples, std::vector<File> files)
 
 size_t SourceIndex::FileOf(uint64_t example) const {
   OARLOCK_CHECK(example < total_examples());
-  // Empty files before it do not hold it.
+  // upper_bound skips empty files before the file that holds `example`.
   return static_cast<size_t>(
       std::upper_bound(first_example_.begin(), first_example_.end(), example) -
       first_example_.begin() - 1);
@@ -104,7 +104,8 @@ std::vector<DataRange> SourceIndex::Items() const {
   std::vector<DataRange> items;
   for (size_t source = 0; source < files_.size(); ++source) {
     const File& file = files_[source];
-    // What cannot be sought in is one reader's: others would unpack it as well.
+    // A file without seek is one item: a second reader would have to decompress
+    // it again.
     if (!file.is_counted || (!file.can_seek && file.num_examples > 0)) {
       items.push_back(
           {.source = static_cast<uint32_t>(source), .end = file.num_examples});

@@ -1,5 +1,5 @@
-// Where the examples of line-based files lie, and how an epoch over them is cut
-// into ranges.
+// Where the examples of line-based files are stored, and how an epoch over them
+// is cut into ranges.
 
 #ifndef OARLOCK_DATA_ORDER_SOURCE_INDEX_H_
 #define OARLOCK_DATA_ORDER_SOURCE_INDEX_H_
@@ -19,16 +19,16 @@
 
 namespace oarlock::data {
 
-// The lines of a list of files. Every line counts as an example, malformed
-// ones too: what they hold is not looked at. Immutable, so thread-safe.
+// The lines of a list of files. Every line counts as an example, even a
+// malformed one: lines are not parsed. Immutable, so thread-safe.
 class SourceIndex {
  public:
   struct File {
     uint64_t num_examples = 0;
-    // Of the text, once it is unpacked.
+    // Bytes of the decompressed text.
     uint64_t size_bytes = 0;
     // Where examples 0, block_examples, 2 * block_examples ... start; empty for
-    // a file that cannot be sought in.
+    // a file without seek.
     std::vector<uint64_t> block_offsets;
     // Neither compressed nor piped through a command.
     bool can_seek = true;
@@ -41,40 +41,42 @@ class SourceIndex {
   uint64_t block_examples() const { return block_examples_; }
   const std::vector<File>& files() const { return files_; }
   uint64_t total_examples() const { return first_example_.back(); }
-  // Whether all files are.
+  // Whether all files are counted.
   bool is_counted() const;
-  // The file that holds `example` of their concatenation. REQUIRES: there is
-  // one.
+  // The file that holds `example` of the concatenation of all files. REQUIRES:
+  // example < total_examples().
   size_t FileOf(uint64_t example) const;
-  // Examples before file number `file`, at most the number of files.
+  // Number of examples before file number `file`, which is at most the number
+  // of files.
   uint64_t first_example(size_t file) const { return first_example_[file]; }
   uint64_t total_bytes() const;
 
-  // The whole input, in order: items of block_examples examples, the last one
-  // of each file shorter; one item of a file that cannot be sought in, to its
-  // end where it was not counted. An empty file has none.
+  // The whole input, in order. Items have block_examples examples; the last
+  // item of each file may be shorter. A file without seek is one item, of
+  // unknown end where the file was not counted. An empty file has no item.
   std::vector<DataRange> Items() const;
 
   // Examples [begin, end) of the concatenation of all files: one item for each
-  // file that they touch. end is at most total_examples().
+  // file that holds some of them. end is at most total_examples().
   std::vector<DataRange> ItemsOf(uint64_t begin, uint64_t end) const;
-  // Examples of one file, by their numbers in it.
+  // The item of `range`, which numbers examples within one file.
   DataRange ItemOf(const ExampleRange& range) const;
 
  private:
   const uint64_t block_examples_;
   const std::vector<File> files_;
-  // [files + 1]: examples before each file, and at last all.
+  // [files + 1]: number of examples before each file; the last element is the
+  // total.
   std::vector<uint64_t> first_example_;
 };
 
-// What becomes of files that cannot be sought in, which only unpacking, or
-// running the command, can count.
+// Whether to count files without seek. Counting them takes decompressing them
+// or running the command.
 enum class UnseekableRule { kCount, kLeave };
 
 // Reads all files once, up to `num_threads` (at least 1) at a time, at the
-// speed of the page cache. `block_examples` is at least 1. An error for a file
-// that cannot be read or is not text (CheckText in line_reader.h).
+// speed of the page cache. `block_examples` is at least 1. Returns an error
+// when a file cannot be read or is not text (CheckText in line_reader.h).
 absl::StatusOr<SourceIndex> BuildSourceIndex(
     const std::vector<std::string>& files, uint64_t block_examples,
     int num_threads, UnseekableRule rule = UnseekableRule::kCount,
@@ -84,7 +86,7 @@ absl::StatusOr<SourceIndex> BuildSourceIndex(
 // file, to its end.
 std::vector<DataRange> WholeFileItems(size_t num_files);
 
-// Hands out a list of items in order, to any number of readers: a local run.
+// Gives out a list of items in order, to any number of readers of a local run.
 // Thread-safe.
 class SharedList : public RangeSource {
  public:
@@ -101,41 +103,44 @@ class SharedList : public RangeSource {
 // The static split of a deterministic run. The concatenation of all files is
 // one stream of examples; block g of it is [g * block, (g + 1) * block), the
 // last one shorter; reader i of n gets the blocks with g % n == i, in order.
-// With the block equal to the batch size, round r of n readers is the same
+// With the block equal to the batch size, round r of n readers has the same
 // examples as round r of one reader with n times the block. A batch ends with
-// its block (DataRange::ends_batch), so a malformed line makes one batch
-// shorter and moves no other; only a block without any good line does. Readers
-// may run out one round before others.
-// In an epoch that is resumed examples that were trained before are left out,
-// and so is a block of nothing else: the rounds that follow are those that
-// followed in the epoch that was broken off, with as many readers. Thread-safe.
-// For one epoch: the next one needs a new one.
+// its block (DataRange::ends_batch). So a malformed line makes one batch
+// shorter and does not move other batches; only a block without any good line
+// does. Some readers may end one round before others. In a resumed epoch,
+// examples that were trained before are skipped, and so is a block that has
+// only such examples. With the same number of readers, the remaining rounds are
+// those of the interrupted epoch.
+//
+// Thread-safe. A split is for one epoch; the next epoch needs a new split.
 class InterleavedSplit : public RangeSource {
  public:
   struct Options {
     uint64_t block_examples = 0;  // at least 1
     uint64_t reader_index = 0;    // below num_readers
     uint64_t num_readers = 1;
-    // Leaves out the examples behind the last full round, of which every
-    // reader would not get a full block.
+    // Skips the examples after the last full round: they do not give every
+    // reader a full block.
     bool drop_tail = false;
-    // Examples to leave out; null: none. Must outlive the split.
+    // Examples to skip; null: no examples. Must outlive the split.
     const ExampleIntervals* covered = nullptr;
   };
-  // `index` must outlive the split. Its block_examples need not be the
-  // split's; offsets are found fastest when it is not larger.
+  // `index` must outlive the split. Its block_examples may differ from
+  // block_examples of the split; lines are found fastest when the index's
+  // blocks are not larger.
   InterleavedSplit(const SourceIndex* index, const Options& options);
 
   absl::StatusOr<std::optional<DataRange>> Next() override;
   void Done(const DataRange&) override {}
 
-  // Examples of the reader's blocks in the whole epoch.
+  // Number of examples in the reader's blocks in the whole epoch, covered
+  // examples included.
   uint64_t num_examples() const;
-  // Blocks that Next will give, or has given, something of.
+  // Number of blocks of which Next returns, or has returned, an item.
   uint64_t num_blocks() const;
 
  private:
-  // What of a block is not covered, ascending.
+  // The examples of a block that are not covered, ascending.
   std::vector<DataRange> ItemsOfBlock(uint64_t block) const;
 
   const SourceIndex* const index_;
@@ -143,7 +148,8 @@ class InterleavedSplit : public RangeSource {
   const uint64_t end_;  // of the stream
   mutable absl::Mutex mutex_;
   uint64_t block_ ABSL_GUARDED_BY(mutex_);
-  // The rest of the block in hand, the next item last.
+  // The rest of the current block, in reverse order: the next item is the last
+  // element.
   std::vector<DataRange> items_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -75,7 +75,7 @@ std::vector<std::vector<PositionRun>> SplitPositions(
 RunSplit::RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
                    uint32_t source, const ExampleIntervals* covered) {
   OARLOCK_CHECK(block_examples > 0);
-  uint64_t left = block_examples;  // of the block in hand
+  uint64_t left = block_examples;  // of the current block
   bool has_item = false;
   const auto end_block = [&] {
     if (has_item) {

@@ -16,16 +16,17 @@
 
 namespace oarlock::data {
 
-// The three ways of the MNIST document to divide a data set, for files of many
-// examples each; readers are numbered from 0 to n - 1.
+// The three ways of dividing a data set in the MNIST document, for files of
+// many examples each. Readers are numbered from 0 to n - 1.
 enum class SplitRule {
-  // Everybody knows all examples and takes a batch in turn: block g of
-  // block_examples positions is reader g mod n's.
+  // Readers take batches of all examples in turn: reader g mod n gets block g
+  // of block_examples positions.
   kInterleaved,
-  // Equal runs: reader r gets the r-th, so each opens its own files only, and
-  // shares one at a border. The first (size mod n) readers have one more.
+  // Equal runs: reader r gets the r-th run, so each reader opens only its own
+  // files and shares a file at a border. The first (size mod n) readers have
+  // one position more.
   kContiguous,
-  // Whole files in turn: file f is reader (f mod n)'s.
+  // Whole files in turn: reader f mod n gets file f.
   kByFile,
 };
 
@@ -33,34 +34,35 @@ struct SplitOptions {
   SplitRule rule = SplitRule::kInterleaved;
   uint64_t num_readers = 1;     // at least 1
   uint64_t block_examples = 1;  // at least 1
-  // Leaves out, from each reader's end, what not every reader has a full block
-  // of: all have equally many then.
+  // Shortens all readers, at their ends, to the length of the shortest one,
+  // rounded down to full blocks. So all readers have equally many positions.
   bool drop_tail = false;
 };
 
-// The runs of all readers, [num_readers], each ascending. Positions are those
-// of files of examples_per_file[i] examples one after the other, all of them
-// num_copies times. Together they are all positions, each once, but for the
-// dropped ones.
+// The runs of all readers, [num_readers], each ascending. The positions are
+// those of `num_copies` copies of the data one after the other. A copy is all
+// files one after the other; file i has examples_per_file[i] examples. Together
+// the runs contain every position once, except for the dropped ones.
 std::vector<std::vector<PositionRun>> SplitPositions(
     const std::vector<uint64_t>& examples_per_file, uint32_t num_copies,
     const SplitOptions& options);
 
-// One reader's positions, block by block: blocks go over the borders of runs,
-// and each ends its batch (DataRange::ends_batch), so a malformed line makes
-// one batch shorter and moves no other. Positions in `covered` (null: none) are
-// left out, and so is a block of nothing else. Items are of source `source`,
-// and tell no byte offsets. Thread-safe; for one epoch.
+// One reader's positions, block by block. A block may extend over the borders
+// of runs. Each block ends its batch (DataRange::ends_batch), so a malformed
+// line makes one batch shorter and does not move other batches. Positions in
+// `covered` (null: no positions) are skipped, and so is a block that has only
+// such positions. Items have the source `source` and no byte offsets.
+// Thread-safe. A split is for one epoch.
 class RunSplit : public RangeSource {
  public:
-  // `covered` outlives this.
+  // `covered` outlives this object.
   RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
            uint32_t source, const ExampleIntervals* covered);
 
   absl::StatusOr<std::optional<DataRange>> Next() override;
   void Done(const DataRange&) override {}
 
-  // Blocks that Next gives, or has given, something of.
+  // Number of blocks of which Next returns, or has returned, an item.
   uint64_t num_blocks() const { return num_blocks_; }
 
  private:

@@ -1,5 +1,5 @@
 // Counts the malformed lines that readers skip, ends a phase that has too many,
-// and tells which files were left out.
+// and logs which files were skipped.
 
 #ifndef OARLOCK_DATA_PARSE_BAD_LINES_H_
 #define OARLOCK_DATA_PARSE_BAD_LINES_H_
@@ -18,22 +18,24 @@ namespace oarlock::data {
 // Thread-safe: the readers of a process share one.
 class BadLines {
  public:
-  // Counts line number `line` (0-based; messages say it 1-based) of `file`.
-  // The first one ever is kept and logged as a warning. InvalidArgument, with
-  // the first one's place and reason, when the phase has had more than `max`.
+  // Counts line number `line` (0-based; 1-based in messages) of `file`. The
+  // first malformed line of all phases is kept and logged as a warning.
+  // InvalidArgument, with the place and the reason of that line, when the phase
+  // has had more than `max` malformed lines.
   absl::Status Add(std::string_view file, uint64_t line,
                    std::string_view reason, int64_t max);
 
-  // What is left of `file` cannot be read and is left out; logged once a file.
+  // Logs, once per file, that the rest of `file` is skipped because it cannot
+  // be read.
   void LeaveOut(const std::string& file, const absl::Status& why);
 
-  // The count starts at 0 again; the first bad line stays, and is not logged
-  // again.
+  // Sets the count to 0. The first malformed line is kept and not logged again.
   void StartPhase();
 
-  // Malformed lines of this phase.
+  // Number of malformed lines of this phase.
   int64_t count() const;
-  // "file:line: reason", empty when there was none.
+  // "file:line: reason" of the first malformed line; empty when there was no
+  // such line.
   std::string first() const;
 
  private:

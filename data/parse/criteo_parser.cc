@@ -19,10 +19,10 @@ using Transform = DataOptions::DenseTransform;
 
 // More digits could overflow an int64.
 constexpr int kMaxIntegerDigits = 18;
-// Integers below this have their log and bucket in a table.
+// Tables hold the log and the bucket of integers below this.
 constexpr int64_t kSmallIntegers = 4096;
-// Codes of kBucket: 0 missing, 1 to 3 the integers 0 to 2, then the buckets:
-// floor(log(4095)^2) is 69.
+// Number of codes of kBucket: 0 is missing, 1 to 3 are the integers 0 to 2.
+// Then come the buckets, up to floor(log(4095)^2) = 69.
 constexpr int kBucketCodes = 4 + 70;
 
 int64_t BucketOf(int64_t x) {
@@ -39,15 +39,16 @@ uint64_t Load8(const char* p) {
   return bytes;
 }
 
-// The high bit of each byte of `x` that is 0, and perhaps of bytes above the
-// lowest such one: which byte is the lowest is exact, and so is that there is
-// none.
+// Sets the high bit of each byte of `x` that is 0. Bytes above the lowest zero
+// byte may have a wrong result. So the lowest set bit is exact, and so is a
+// result of 0: no byte is 0.
 constexpr uint64_t ZeroBytes(uint64_t x) {
   return (x - kEachByte) & ~x & (kEachByte << 7);
 }
 
-// The number of the 8 decimal digits in `digits`, the first in the lowest byte:
-// pairs, then fours, then all, each step by one multiplication.
+// The number with the 8 decimal digits in `digits`; the first digit is in the
+// lowest byte. Digits are joined to pairs, then to fours, then to all eight,
+// each by one multiplication.
 constexpr uint64_t NumberOf8Digits(uint64_t digits) {
   digits = (digits & 0x0f0f0f0f0f0f0f0fu) * (10 * 256 + 1) >> 8;
   digits = (digits & 0x00ff00ff00ff00ffu) * (100 * 65536 + 1) >> 16;
@@ -62,7 +63,8 @@ constexpr bool AllDigits(uint64_t text) {
          kEachByte * 0x33;
 }
 
-// Why Parse said no. Slow, which does not matter: bad lines are few.
+// Says why Parse returned false. It is slow, which does not matter because
+// malformed lines are rare.
 std::string Explain(std::string_view line) {
   if (line.empty()) return "the line is empty";
   if (HasNul(line)) return "the line contains a NUL byte";
@@ -100,19 +102,19 @@ struct Integer {
   bool missing = false;
 };
 
-// Reads the integer field at *p and sets *p behind the tab that ends it; false
-// when there is none.
+// Reads the integer field at *p and moves *p past the tab that ends it. False
+// when the field is malformed.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ReadInteger(const char** p,
                                                      const char* end,
                                                      Integer* integer) {
   const char* digits = *p;
   if (end - digits > 8) {
-    // The usual case in one piece: up to 7 bytes and the tab.
+    // The usual case, in one load: up to 7 bytes and the tab.
     const uint64_t bytes = Load8(digits);
     const uint64_t tabs = ZeroBytes(bytes ^ (kEachByte * '\t'));
     if (tabs != 0 && digits[0] != '-') {
       const int length = std::countr_zero(tabs) >> 3;
-      // Zeros in front, and nothing of what follows the field.
+      // The field, with zeros in front and without the bytes that follow it.
       const uint64_t text = length == 0
                                 ? kEachByte * '0'
                                 : bytes << (64 - 8 * length) |
@@ -194,7 +196,7 @@ class CriteoParser : public LineParser {
 
   bool ParseCategories(const char* p, const char* const end) {
     for (uint32_t slot = 0; slot < kCriteoCategories; ++slot) {
-      // Hardly a field is other than 8 digits, or missing.
+      // Almost every field has 8 digits or is missing.
       if (end - p > 8) {
         const uint64_t text = Load8(p);
         if (p[8] == '\t' && ZeroBytes(text ^ (kEachByte * '\t')) == 0) {
@@ -216,7 +218,7 @@ class CriteoParser : public LineParser {
       if (p == end) return slot == kCriteoCategories - 1;
       ++p;
     }
-    return false;  // a tab behind the last field
+    return false;  // a tab follows the last field
   }
 
   void SetInteger(int i, Integer integer) {
@@ -284,7 +286,7 @@ class CriteoParser : public LineParser {
   std::vector<float> logs_;            // [kSmallIntegers]
   std::vector<uint8_t> bucket_codes_;  // [kSmallIntegers]
   std::vector<Key> bucket_keys_;       // [kCriteoIntegers, kBucketCodes]
-  // The example in hand.
+  // The current example.
   float label_ = 0;
   float dense_[kCriteoIntegers];
   Key keys_[kCriteoCategories + kCriteoIntegers];

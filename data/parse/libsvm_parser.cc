@@ -76,7 +76,7 @@ class LibsvmParser : public LineParser {
           ", not INDEX:VALUE with an unsigned 64-bit index and a finite value");
       return false;
     }
-    // What is not there is 0; so what is 0 is not there.
+    // A missing feature means 0, so a feature of value 0 is skipped.
     if (value == 0) return true;
     keys_.push_back(Key{feature_dim_ == 0 ? index : index % feature_dim_});
     weights_.push_back(value);
@@ -84,7 +84,7 @@ class LibsvmParser : public LineParser {
     return true;
   }
 
-  // All of `text` as a number; one '+' may stand in front.
+  // Reads all of `text` as a number, which may start with one '+'.
   template <typename T>
   static bool Number(std::string_view text, T* value) {
     if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
@@ -107,8 +107,8 @@ class LibsvmParser : public LineParser {
   }
 
   const uint64_t feature_dim_;
-  std::string_view rest_;  // of the line in hand
-  // The example in hand.
+  std::string_view rest_;  // of the current line
+  // The current example.
   float label_ = 0;
   std::vector<Key> keys_;
   std::vector<float> weights_;

@@ -12,16 +12,18 @@
 //   kLog1p       log(1 + max(x, 0))
 //   kBucket      slot 26 + i, key FeatureHash(BucketText, 26 + i, dim)
 //
-// Multi-slot: numbers between blanks; each slot is its count and then so many
-// values: the dense slot (count = multi_slot_dense_dim, left out when that is
-// 0), the categorical slots (any count, 0 included, of unsigned 64-bit ids:
-// key = id modulo sparse_feature_dim), the label ("1 0" or "1 1").
+// Multi-slot: numbers between blanks. Each slot is a count, followed by that
+// number of values. First comes the dense slot (count = multi_slot_dense_dim;
+// omitted when that is 0). Then come the categorical slots: any count, 0
+// included, of unsigned 64-bit ids; key = id modulo sparse_feature_dim. The
+// last slot is the label ("1 0" or "1 1").
 //
-// libsvm: words between blanks: the label (0, 1 or -1, which is 0), perhaps
-// "qid:...", which is skipped, and any number of INDEX:VALUE, in any order:
-// all keys (index modulo sparse_feature_dim) of the one slot, each weighed by
-// its value; a feature of value 0 is as if it were not there. From '#' on the
-// line is a comment; one that is nothing else is no example, and not malformed.
+// libsvm: words between blanks. First comes the label (0, 1 or -1, which means
+// 0), then optionally "qid:...", which is skipped, then any number of
+// INDEX:VALUE in any order. All are keys (index modulo sparse_feature_dim) of
+// the only slot, each with its value as its weight. A feature of value 0 is
+// ignored. The line is a comment from '#' on. A line that is only a comment is
+// not an example, and not malformed.
 
 #ifndef OARLOCK_DATA_PARSE_LINE_PARSER_H_
 #define OARLOCK_DATA_PARSE_LINE_PARSER_H_
@@ -42,9 +44,9 @@ inline constexpr double kQuickStartMin[kCriteoIntegers] = {0, -3, 0, 0, 0, 0, 0,
 inline constexpr double kQuickStartDiff[kCriteoIntegers] = {
     20, 603, 100, 50, 64000, 500, 100, 50, 500, 10, 10, 10, 50};
 
-// The text that kBucket hashes, as libffm's Criteo scripts write it:
-// floor(log(x)^2) for x > 2 ("1" for 3), "SP" and x itself for x <= 2 ("SP-1"),
-// nothing for a missing value.
+// The text that kBucket hashes, as libffm's Criteo scripts write it. It is
+// floor(log(x)^2) for x > 2 ("1" for 3), "SP" followed by x for x <= 2
+// ("SP-1"), and empty for a missing value.
 std::string BucketText(std::optional<int64_t> x);
 
 // Thread-compatible; one per reader.
@@ -52,12 +54,13 @@ class LineParser {
  public:
   virtual ~LineParser() = default;
   // Appends the example in `line` (no newline at its end) to labels, dense,
-  // keys, offsets, weights and num_examples of `batch`; true. A malformed line:
-  // false, `batch` is as before, and `reason` says what is wrong, in one line.
+  // keys, offsets, weights and num_examples of `batch`, and returns true.
+  // Returns false for a malformed line: `batch` is unchanged, and `reason` says
+  // what is wrong, in one line.
   virtual bool Append(std::string_view line, Batch* batch,
                       std::string* reason) = 0;
-  // Whether the line is only a comment, which Append refuses like a malformed
-  // one, but which nobody counts.
+  // Whether the line is only a comment. Append refuses it like a malformed
+  // line, but readers do not count it as one.
   virtual bool IsComment(std::string_view line) const { return false; }
 };
 

@@ -47,7 +47,7 @@ class MultiSlotParser : public LineParser {
     for (size_t slot = 0; slot < num_slots_; ++slot) {
       if (!ParseSlot(slot, scanner, reason)) return false;
     }
-    // A message shows what is wrong, not what follows it.
+    // A message starts with the malformed text, so the position is saved first.
     std::string_view at = scanner.Rest();
     uint64_t count = 0;
     uint64_t label = 0;
@@ -122,7 +122,7 @@ class MultiSlotParser : public LineParser {
   const size_t num_dense_;
   const size_t num_slots_;
   const uint64_t feature_dim_;
-  // The example in hand.
+  // The current example.
   float label_ = 0;
   std::vector<float> dense_;
   std::vector<Key> keys_;

@@ -1,4 +1,5 @@
-// What parsers of lines share: numbers between blanks, and text for messages.
+// Functions that parsers of lines share: numbers between blanks, and text for
+// messages.
 
 #ifndef OARLOCK_DATA_PARSE_TEXT_FIELDS_H_
 #define OARLOCK_DATA_PARSE_TEXT_FIELDS_H_
@@ -17,7 +18,7 @@
 
 namespace oarlock::data {
 
-// What a reader of the log should see of a field: printable, and short.
+// A field as messages show it: printable and short.
 inline std::string Shown(std::string_view text) {
   constexpr size_t kShownBytes = 40;
   return absl::StrCat(
@@ -29,8 +30,9 @@ inline bool HasNul(std::string_view line) {
   return std::memchr(line.data(), 0, line.size()) != nullptr;
 }
 
-// As std::from_chars, but a fraction nearer to 0 than floats of full precision
-// are is the nearest one there is, at last 0, and no error.
+// As std::from_chars, except for a fraction that is nearer to 0 than floats of
+// full precision. It is no error: *value becomes the nearest float, which may
+// be 0.
 template <typename T>
 std::from_chars_result ReadNumber(const char* begin, const char* end,
                                   T* value) {
@@ -38,8 +40,8 @@ std::from_chars_result ReadNumber(const char* begin, const char* end,
   if constexpr (std::is_floating_point_v<T>) {
     if (read.ec == std::errc::result_out_of_range) {
       double wide = 0;
-      // Of what is too large even for it the largest double, of what is too
-      // small 0.
+      // absl::from_chars gives the largest double for a number too large even
+      // for double, and 0 for one too small.
       absl::from_chars(begin, end, wide);
       if (std::abs(wide) < 1) {
         *value = static_cast<T>(wide);
@@ -52,13 +54,13 @@ std::from_chars_result ReadNumber(const char* begin, const char* end,
 
 inline bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
-// Takes one number after the other off the front of a line.
+// Reads the numbers of a line one after the other, from its front.
 class NumberScanner {
  public:
   explicit NumberScanner(std::string_view line)
       : p_(line.data()), end_(line.data() + line.size()) {}
 
-  // False when what comes next is no such number.
+  // False when the next word is not such a number.
   template <typename T>
   bool Next(T* value) {
     SkipBlanks();
@@ -73,7 +75,7 @@ class NumberScanner {
     return p_ == end_;
   }
 
-  // From the next word on.
+  // The rest of the line, from the next word on.
   std::string_view Rest() {
     SkipBlanks();
     return {p_, static_cast<size_t>(end_ - p_)};

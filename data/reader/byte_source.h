@@ -1,4 +1,4 @@
-// A stream of bytes to parse: a file, or what a command makes of it.
+// A stream of bytes to parse: a file, or the output of a command that reads it.
 
 #ifndef OARLOCK_DATA_READER_BYTE_SOURCE_H_
 #define OARLOCK_DATA_READER_BYTE_SOURCE_H_
@@ -17,7 +17,7 @@ namespace oarlock::data {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills up to `size` bytes at `data` with what comes next; how many, 0 at
+  // Writes up to `size` of the next bytes to `data` and returns how many: 0 at
   // the end. An error names the source.
   virtual absl::StatusOr<size_t> Read(char* data, size_t size) = 0;
   // The next Read starts `offset` bytes from the start. FailedPrecondition
@@ -25,13 +25,14 @@ class ByteSource {
   virtual absl::Status Seek(uint64_t offset) = 0;
 };
 
-// FailedPrecondition, naming it, when `path` is a named pipe, a socket or a
-// device: to read one may wait for ever, and nothing can be read twice. OK for
-// everything else, also for what is not there: opening that tells.
+// FailedPrecondition, which names `path`, when it is a named pipe, a socket or
+// a device: reading from it may never return, and its bytes cannot be read
+// twice. OK for everything else, even for a path that does not exist: opening
+// it gives the error.
 absl::Status CheckIsNoSpecialFile(const std::string& path);
 
-// NotFound, PermissionDenied or another code when `path` cannot be opened; as
-// CheckIsNoSpecialFile.
+// Opens `path`. NotFound, PermissionDenied or another code when it cannot be
+// opened; also the errors of CheckIsNoSpecialFile.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
 // A file descriptor that closes itself.
@@ -52,10 +53,10 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// `path` opened for reading; as OpenFile.
+// Opens `path` for reading. Errors as OpenFile.
 absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path);
 
-// read(2), again when a signal interrupts it. `what` names the source.
+// Calls read(2), again when a signal interrupts it. `what` names the source.
 absl::StatusOr<size_t> ReadSome(const FileDescriptor& fd, char* data,
                                 size_t size, const std::string& what);
 

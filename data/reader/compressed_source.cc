@@ -18,7 +18,7 @@
 namespace oarlock::data {
 namespace {
 
-// Bytes that are read at a time.
+// Number of bytes read at a time.
 constexpr size_t kInputBytes = 64 << 10;
 
 absl::Status Damaged(const std::string& name, absl::string_view format,
@@ -28,11 +28,11 @@ absl::Status Damaged(const std::string& name, absl::string_view format,
                    " file; get it again, or check it with ", format, " -t"));
 }
 
-// What a call of Decoder::Decode takes and gives.
+// Input and output of a call of Decoder::Decode.
 struct Exchange {
   const char* in = nullptr;
   size_t in_size = 0;
-  // Nothing comes after `in`.
+  // No input follows `in`.
   bool in_ended = false;
   char* out = nullptr;
   size_t out_size = 0;
@@ -42,14 +42,15 @@ struct Exchange {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Moves `exchange` on. True at the end of all streams.
+  // Decodes from `in` to `out` and advances both. True at the end of all
+  // streams.
   virtual absl::StatusOr<bool> Decode(Exchange* exchange) = 0;
 };
 
 class GzipDecoder : public Decoder {
  public:
   explicit GzipDecoder(std::string name) : name_(std::move(name)) {
-    // The widest window; 16 more: gzip's header and checksum.
+    // 15: the largest window; 16 added: gzip's header and checksum.
     ready_ = inflateInit2(&stream_, 15 + 16) == Z_OK;
   }
   ~GzipDecoder() override {
@@ -153,7 +154,8 @@ class ZstdDecoder : public Decoder {
       return absl::ResourceExhaustedError(
           absl::StrCat("'", name_, "': no memory to read zstd"));
     }
-    // An empty file is no frame, though it is between two of them.
+    // Between frames, the end of the input is a regular end. An empty file has
+    // no frame and is an error.
     if (between_frames_ && any_frame_ && exchange->in_size == 0) {
       return exchange->in_ended;
     }

@@ -1,4 +1,4 @@
-// Files that may be compressed, read as what they were before.
+// Reads files that may be compressed, and decompresses them.
 
 #ifndef OARLOCK_DATA_READER_COMPRESSED_SOURCE_H_
 #define OARLOCK_DATA_READER_COMPRESSED_SOURCE_H_
@@ -28,28 +28,30 @@ inline constexpr std::array<CompressionForm, 3> kCompressionForms = {
       "7zXZ"},
      {".zst", Compression::kZstd, "\x28\xb5\x2f\xfd"}}};
 
-// By the end of the name; kNone where it is none of these.
+// The compression by the end of the name; kNone for any other end.
 Compression CompressionOf(const std::string& path);
 
-// What `compressed` holds, decompressed while it is read; several streams in
-// a row, as `cat a.gz b.gz` makes them, are one after the other. `name` stands
-// in errors. Read gives DataLoss where bytes are damaged, missing or left over
-// at the end, ResourceExhausted where an .xz wants more than
-// kMaxXzMemoryBytes or a .zst looks back over more than kMaxZstdWindowBytes; it
-// stays failed then. Seek is FailedPrecondition but for kNone.
+// Decompresses `compressed` while it is read. Several streams in a row, as `cat
+// a.gz b.gz` makes them, are read one after the other. `name` is the file's
+// name for errors. Read returns DataLoss where bytes are damaged, missing or
+// left over at the end. It returns ResourceExhausted where an .xz needs more
+// than kMaxXzMemoryBytes or a .zst has a window larger than
+// kMaxZstdWindowBytes. After an error, every Read returns the error. Seek
+// returns FailedPrecondition, except for kNone.
 std::unique_ptr<ByteSource> Decompress(Compression compression,
                                        std::string name,
                                        std::unique_ptr<ByteSource> compressed);
 
-// `xz -9` takes 65 MiB to read; a damaged header may ask for anything.
+// A file of `xz -9` takes 65 MiB to decompress; a damaged header may require
+// any amount.
 inline constexpr uint64_t kMaxXzMemoryBytes = uint64_t{256} << 20;
-// What every reader of zstd must take without being asked, and no more: levels
-// up to 19 stay below, `zstd --long=28` does not.
+// The largest window that zstd decompresses without a special option. Levels up
+// to 19 stay below it; `zstd --long=28` does not.
 inline constexpr int kMaxZstdWindowLog = 27;
 inline constexpr uint64_t kMaxZstdWindowBytes = uint64_t{1}
                                                 << kMaxZstdWindowLog;
 
-// Both of the above. Errors as OpenFile.
+// OpenFile, then Decompress by the end of the name. Errors as OpenFile.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenDecompressed(
     const std::string& path);
 

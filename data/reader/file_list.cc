@@ -18,8 +18,8 @@
 namespace oarlock::data {
 namespace {
 
-// Takes the leading run of digits, without its zeros, or one character, off
-// the front of `text`.
+// Removes the leading run of digits, or else one character, from the front of
+// `text`, and returns it. Leading zeros of digits are not returned.
 std::string_view TakePiece(std::string_view& text) {
   size_t length = 0;
   while (length < text.size() && absl::ascii_isdigit(text[length])) ++length;
@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) {
         "the current folder is ",
         here.string()));
   }
-  // Now, not when its turn comes, which may be hours later.
+  // Checks all files now: a job may open a file only hours later.
   for (const std::string& path : paths) {
     OARLOCK_RETURN_IF_ERROR(CheckIsNoSpecialFile(path));
   }
@@ -107,7 +107,7 @@ bool NaturalLess(std::string_view a, std::string_view b) {
     if (x != y) return x < y;
   }
   if (rest_a.empty() != rest_b.empty()) return rest_a.empty();
-  // Alike but for leading zeros.
+  // The names are equal except for leading zeros.
   return a < b;
 }
 

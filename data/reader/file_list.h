@@ -1,4 +1,4 @@
-// From what a user writes to the list of data files.
+// Makes the list of data files from what a user writes.
 
 #ifndef OARLOCK_DATA_READER_FILE_LIST_H_
 #define OARLOCK_DATA_READER_FILE_LIST_H_
@@ -16,8 +16,8 @@ namespace oarlock::data {
 //   a folder to the files in it whose names do not start with ".", likewise;
 //   any other path to itself.
 // Natural order compares runs of digits as numbers: part-2 before part-10. A
-// file that comes twice is kept once, at its first place. Every process that
-// sees the same folder gets the same list.
+// file that appears twice is kept once, at its first place. All processes with
+// the same folder get the same list.
 //
 // NotFound when one of the paths and patterns matches nothing;
 // FailedPrecondition when a named pipe, a socket or a device is among the

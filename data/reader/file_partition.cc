@@ -10,7 +10,7 @@
 namespace oarlock::data {
 namespace {
 
-// How many of `total` things each of `size` ranks gets.
+// The number of things that each of `size` ranks gets out of `total`.
 absl::StatusOr<uint64_t> ShareOf(absl::string_view things, uint64_t total,
                                  uint32_t rank, uint32_t size,
                                  UnevenRule rule) {
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<FilePart>> PartsOfRank(
   uint64_t begin = rank * share;
   const uint64_t end = begin + share;
   AppendParts(examples_per_file, begin, std::min(end, total), false, &parts);
-  // What lies beyond the end comes from the front, however often it takes.
+  // Positions past the end are taken from the front, several times if needed.
   for (begin = std::max(begin, total); begin < end;) {
     const uint64_t from = begin % total;
     const uint64_t length = std::min(end - begin, total - from);

@@ -1,5 +1,5 @@
-// Which files, or which parts of them, a rank takes, so that all ranks have
-// equally many examples: with fewer on one, the others would wait for it.
+// Which files, or which parts of files, a rank takes, so that all ranks have
+// equally many examples. If one rank had fewer, the others would wait for it.
 //
 // Three ways of laying out a data set, and how to cut it:
 //
@@ -24,9 +24,9 @@
 namespace oarlock::data {
 
 enum class UnevenRule {
-  // The last examples, fewer than ranks, are nobody's.
+  // No rank gets the last examples, which are fewer than the ranks.
   kDrop,
-  // The first examples come again after the last ones.
+  // The first examples are repeated after the last ones.
   kPad,
 };
 
@@ -35,22 +35,23 @@ struct FilePart {
   size_t file = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
-  // These examples are another rank's too.
+  // Another rank has these examples too.
   bool is_padding = false;
 
   friend bool operator==(const FilePart&, const FilePart&) = default;
 };
 
 // The numbers of rank `rank`'s files out of `num_files`: rank, rank + size,
-// rank + 2 size ... InvalidArgument unless rank < size, and for kDrop when
-// there are fewer files than ranks, for kPad when there is none.
+// rank + 2 size ... InvalidArgument unless rank < size. Also InvalidArgument
+// for kDrop when there are fewer files than ranks, and for kPad when there are
+// no files.
 absl::StatusOr<std::vector<size_t>> FilesOfRank(size_t num_files, uint32_t rank,
                                                 uint32_t size, UnevenRule rule);
 
-// The parts of rank `rank`, in the order of the files. Files hold
-// examples_per_file[i] examples; one after the other they are one sequence,
-// which is cut into `size` runs of equal length. InvalidArgument as above, with
-// examples for files.
+// The parts of rank `rank`, in the order of the files. File i holds
+// examples_per_file[i] examples. The files, one after the other, are one
+// sequence, which is cut into `size` runs of equal length. InvalidArgument as
+// above, with examples in place of files.
 absl::StatusOr<std::vector<FilePart>> PartsOfRank(
     absl::Span<const uint64_t> examples_per_file, uint32_t rank, uint32_t size,
     UnevenRule rule);

@@ -25,7 +25,7 @@ bool CanSeek(const DataOptions& options, const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenInputBytes(
     const DataOptions& options, const std::string& path) {
-  // The command gets the file as it is.
+  // The command reads the file itself, without decompression.
   return options.pipe_command.empty()
              ? OpenDecompressed(path)
              : OpenPipe(options.pipe_command, path, *options.clocks.monotonic);

@@ -1,4 +1,4 @@
-// A file of the input as lines: unpacked, or piped through a command.
+// Opens an input file as lines: decompressed, or piped through a command.
 
 #ifndef OARLOCK_DATA_READER_INPUT_FILE_H_
 #define OARLOCK_DATA_READER_INPUT_FILE_H_
@@ -14,21 +14,22 @@
 
 namespace oarlock::data {
 
-// Whether its lines lie where they lie in the file.
+// Whether a line can be read at its offset in the file: neither compressed nor
+// piped through a command.
 bool CanSeek(const DataOptions& options, const std::string& path);
 
-// As OpenDecompressed; through options.pipe_command as OpenPipe.
+// As OpenDecompressed, or, with options.pipe_command, as OpenPipe.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenInputBytes(
     const DataOptions& options, const std::string& path);
 absl::StatusOr<std::unique_ptr<LineReader>> OpenInput(
     const DataOptions& options, const std::string& path);
 
-// OK when it can be opened and its first bytes are text (CheckText); through a
-// command: always, since only running it would tell.
+// OK when `path` can be opened and its first bytes are text (CheckText). With a
+// command always OK, since only running the command would show an error.
 absl::Status CheckInput(const DataOptions& options, const std::string& path);
 
-// Waits while the folder of `path` is not there, as when a mount comes and
-// goes; at most a minute.
+// Waits, at most a minute, while the folder of `path` does not exist, as when a
+// mount disappears for a time.
 void AwaitFolderOf(const std::string& path, const Clock& clock);
 
 }  // namespace oarlock::data

@@ -14,11 +14,11 @@
 namespace oarlock::data {
 namespace {
 
-// U+FEFF in UTF-8, which some editors put in front of a text.
+// U+FEFF in UTF-8, which some editors write at the start of a text.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// The ending of files that start with `head` because they are compressed, or
-// nothing.
+// The suffix of the compressed form that starts with `head`; empty when no form
+// does.
 absl::string_view EndingOf(absl::string_view head) {
   for (const CompressionForm& form : kCompressionForms) {
     if (absl::StartsWith(head, form.first_bytes)) return form.suffix;
@@ -89,7 +89,7 @@ bool LineReader::Next(std::string_view* line) {
 bool LineReader::Refill() {
   if (at_end_ || !status_.ok()) return false;
   if (end_ - begin_ > kMaxLineBytes + 1) {
-    // Next() says what is wrong.
+    // Next() returns the error.
     return false;
   }
   if (begin_ > 0) {
@@ -128,7 +128,7 @@ absl::Status LineReader::Seek(uint64_t offset, uint64_t line) {
   OARLOCK_RETURN_IF_ERROR(status_);
   line_number_ = line;
   if (offset <= end_offset_ && offset + end_ >= end_offset_) {
-    // Still in the buffer.
+    // The offset is still in the buffer.
     begin_ = scanned_ = end_ - static_cast<size_t>(end_offset_ - offset);
     return absl::OkStatus();
   }

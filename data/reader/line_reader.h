@@ -14,17 +14,18 @@
 
 namespace oarlock::data {
 
-// A longer line is an error: the file is not what it was taken for.
+// A longer line is an error: the file is probably not a data file.
 inline constexpr size_t kMaxLineBytes = size_t{1} << 20;
-// One read(2) asks for this much; after a seek it starts with the smaller one,
-// since of a file read in short interleaved pieces the rest would be wasted.
+// Bytes of one read(2). The first read after a seek is the smaller one: a file
+// may be read in short interleaved pieces, and the rest of a large read would
+// be wasted.
 inline constexpr size_t kReadBytes = size_t{1} << 20;
 inline constexpr size_t kFirstReadBytes = size_t{1} << 16;
-// A NUL byte among the first so many bytes of a source: a binary file.
+// A source with a NUL byte among this number of first bytes is a binary file.
 inline constexpr size_t kBinaryProbeBytes = 8000;
 
 // OK, or InvalidArgument when `head`, the first bytes of `name`, are not text;
-// the message recognises gzip, xz and zstd.
+// the message says when they are gzip, xz or zstd.
 absl::Status CheckText(std::string_view head, std::string_view name);
 
 // Lines end with "\n" or "\r\n"; the last one may end with the source. A byte
@@ -36,12 +37,12 @@ class LineReader {
   LineReader(std::string name, std::unique_ptr<ByteSource> source);
 
   // True: `line` is the next line, without its end, valid until the next call
-  // of any method. False: the end, or a failure, which status() tells apart:
-  // a read error, InvalidArgument for a line over kMaxLineBytes or a binary
-  // source. After false there is only false.
+  // of any method. False: the end, or a failure; status() tells which. Failures
+  // are read errors, and InvalidArgument for a line over kMaxLineBytes or a
+  // binary source. After false, every later call returns false.
   bool Next(std::string_view* line);
 
-  // Skips up to `count` lines; how many there were.
+  // Skips up to `count` lines and returns how many it skipped.
   uint64_t Skip(uint64_t count);
 
   // The next line starts `offset` bytes from the source's start.
@@ -54,7 +55,7 @@ class LineReader {
   const absl::Status& status() const { return status_; }
 
  private:
-  // Reads more behind end_; false at the end or on a failure.
+  // Reads more bytes to buffer_[end_]; false at the end or on a failure.
   bool Refill();
 
   const std::string name_;

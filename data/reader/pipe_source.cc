@@ -18,7 +18,7 @@ extern char** environ;
 namespace oarlock::data {
 namespace {
 
-// waitpid, again when a signal interrupts it.
+// Calls waitpid, again when a signal interrupts it.
 pid_t Wait(pid_t pid, int* status, int flags) {
   pid_t result;
   do {
@@ -27,7 +27,7 @@ pid_t Wait(pid_t pid, int* status, int flags) {
   return result;
 }
 
-// A pipe whose ends no program inherits that is not given one.
+// A pipe. A started program inherits an end only through SpawnActions.
 struct Pipe {
   FileDescriptor read_end;
   FileDescriptor write_end;
@@ -41,9 +41,9 @@ absl::StatusOr<Pipe> MakePipe() {
   return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-// How a child starts: in the process group `group`, or as leader of its own
-// where that is 0; no blocked signals, and SIGPIPE as usual, so that it ends
-// when nobody reads.
+// How a child process starts. It joins the process group `group`, or leads a
+// new group where `group` is 0. No signal is blocked. SIGPIPE has its default
+// action, so the child ends when its output is closed.
 class SpawnAttributes {
  public:
   explicit SpawnAttributes(pid_t group) {
@@ -67,7 +67,7 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_;
 };
 
-// What becomes of the standard streams of a child.
+// Sets the standard streams of a child process.
 class SpawnActions {
  public:
   SpawnActions() { posix_spawn_file_actions_init(&actions_); }
@@ -88,7 +88,7 @@ class SpawnActions {
   posix_spawn_file_actions_t actions_;
 };
 
-// Runs `sh -c command`; its number.
+// Runs `sh -c command` and returns its process id.
 absl::StatusOr<pid_t> SpawnShell(const std::string& command, pid_t group,
                                  const SpawnActions& actions) {
   const SpawnAttributes attributes(group);
@@ -106,20 +106,21 @@ absl::StatusOr<pid_t> SpawnShell(const std::string& command, pid_t group,
   return pid;
 }
 
-// Waits until its standard input ends, and kills its group, itself too. What
-// others send to the group does not end it before.
+// A shell that waits until its standard input ends and then kills its process
+// group, including itself. It ignores signals that other processes send to the
+// group before.
 constexpr char kGuard[] =
     "trap '' HUP INT QUIT TERM; read -r nothing; kill -s KILL 0";
 
-// A process group of which nothing is left when this object is gone, or this
-// process, whatever it died of: a kill leaves us no time to end a command that
-// waits and never writes. A process that leaves the group (setsid) is out of
-// reach.
+// A process group that is killed when this object is destroyed or this process
+// dies, by any cause. A process killed by SIGKILL cannot end its commands
+// itself, and a command that waits and never writes would not end by itself. A
+// process that leaves the group (setsid) is not killed.
 //
-// Its leader is a shell that reads from a pipe that nobody writes, and whose
-// other end only this object has. (PR_SET_PDEATHSIG would not do: it comes when
-// the thread that started the command ends, and reaches the command's shell but
-// not what that has started.)
+// The leader of the group is a shell that reads from a pipe. Only this object
+// has the other end, and nothing is written to it. (PR_SET_PDEATHSIG is not
+// sufficient: the signal is sent when the thread that started the command ends.
+// It reaches the command's shell but not the children of that shell.)
 class GuardedGroup {
  public:
   static absl::StatusOr<std::unique_ptr<GuardedGroup>> Start() {
@@ -133,12 +134,13 @@ class GuardedGroup {
     return std::make_unique<GuardedGroup>(leader, std::move(alive.write_end));
   }
 
-  // Takes charge of the process `leader`, which watches the other end of
+  // Takes ownership of the process `leader`, which reads from the other end of
   // `alive`.
   GuardedGroup(pid_t leader, FileDescriptor alive)
       : leader_(leader), alive_(std::move(alive)) {}
   ~GuardedGroup() {
-    // The leader is not waited for, so the number is the group's still.
+    // waitpid was not called for the leader, so the number still belongs to the
+    // group.
     kill(-leader_, SIGKILL);
     int status;
     Wait(leader_, &status, 0);
@@ -146,7 +148,7 @@ class GuardedGroup {
   GuardedGroup(const GuardedGroup&) = delete;
   GuardedGroup& operator=(const GuardedGroup&) = delete;
 
-  // For setpgid.
+  // The number of the group, for setpgid.
   pid_t number() const { return leader_; }
 
  private:
@@ -156,7 +158,7 @@ class GuardedGroup {
 
 class PipeSource : public ByteSource {
  public:
-  // Takes charge of the process `pid`, which is in `group`.
+  // Takes ownership of the process `pid`, which is in `group`.
   PipeSource(std::string what, std::unique_ptr<GuardedGroup> group, pid_t pid,
              FileDescriptor output, const Clock& clock)
       : what_(std::move(what)),
@@ -198,7 +200,7 @@ class PipeSource : public ByteSource {
       nap = std::min(2 * nap, absl::Milliseconds(50));
     }
     const int error = errno;
-    // Children that outlive the shell go, too.
+    // Kills children that outlive the shell.
     group_.reset();
     pid_ = -1;
     if (result < 0) {
@@ -222,7 +224,7 @@ class PipeSource : public ByteSource {
     output_.Close();
     group_.reset();
     if (pid_ < 0) return;
-    // It may have left the group.
+    // The process may have left the group.
     kill(pid_, SIGKILL);
     int status;
     Wait(pid_, &status, 0);
@@ -245,7 +247,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
                                                      const Clock& clock) {
   OARLOCK_ASSIGN_OR_RETURN(FileDescriptor input, OpenForReading(path));
   OARLOCK_ASSIGN_OR_RETURN(Pipe output, MakePipe());
-  // Before the command, so that nothing runs unguarded.
+  // Starts before the command, so that the command never runs unguarded.
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GuardedGroup> group,
                            GuardedGroup::Start());
   SpawnActions actions;

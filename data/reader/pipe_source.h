@@ -1,4 +1,4 @@
-// What a shell command makes of a file: the user's own reader.
+// Reads the output of a shell command of the user, whose input is a file.
 
 #ifndef OARLOCK_DATA_READER_PIPE_SOURCE_H_
 #define OARLOCK_DATA_READER_PIPE_SOURCE_H_
@@ -17,13 +17,13 @@ namespace oarlock::data {
 inline constexpr absl::Duration kPipeExitWait = absl::Seconds(60);
 
 // Starts `sh -c command` with the file `path` as its standard input, in a
-// process group of its own; it shares our standard error. The source's bytes
-// are the command's standard output. At their end the command's exit status is
-// taken: another than 0, a signal, or none within kPipeExitWait is
-// FailedPrecondition naming file, command and status. At its end, and where
-// the source is closed before, the whole group is killed; nothing is left, no
-// zombie either. So it is when this process dies, of SIGKILL too. `clock`
-// outlives the source.
+// process group of its own. The command shares the standard error of this
+// process. The source's bytes are the command's standard output. At their end,
+// Read checks the command's exit status. A status other than 0, a signal, or no
+// exit within kPipeExitWait is FailedPrecondition, which names file, command
+// and status. At the end, or when the source is closed before, the whole group
+// is killed and no process remains, not even a zombie. The group is also killed
+// when this process dies, even by SIGKILL. `clock` outlives the source.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
                                                      const std::string& path,
                                                      const Clock& clock);

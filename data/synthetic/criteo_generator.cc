@@ -28,7 +28,7 @@
 namespace oarlock::data {
 namespace {
 
-// Rows that a thread formats at a time: about 2 MB.
+// Number of rows that a thread formats at a time: about 2 MB.
 constexpr uint64_t kChunkRows = 8192;
 // A label, 13 integers of up to 19 digits, 26 values, 40 separators.
 constexpr size_t kMaxRowBytes = 1 + 13 * 20 + 26 * 8 + 40;
@@ -57,7 +57,8 @@ std::vector<Chunk> CutIntoChunks(const GeneratorOptions& options) {
   return chunks;
 }
 
-// Writes `row` at `out`, which has room for kMaxRowBytes; the end of it.
+// Writes `row` at `out`, which has room for kMaxRowBytes, and returns the end
+// of the text.
 char* Format(const CriteoRow& row, char* out) {
   *out++ = static_cast<char>('0' + row.label);
   for (const int64_t x : row.integers) {
@@ -76,9 +77,9 @@ char* Format(const CriteoRow& row, char* out) {
   return out;
 }
 
-// Writes the chunks of a run. Threads take chunks in order and format them at
-// once; a chunk's place in its file is known when all before it are formatted,
-// so at most one chunk a thread is in memory.
+// Writes the chunks of a run. Threads take chunks in order and format them in
+// parallel. The offset of a chunk in its file is known once all chunks before
+// it are formatted. So at most one chunk per thread is in memory.
 class Writer {
  public:
   explicit Writer(const GeneratorOptions& options)
@@ -178,8 +179,8 @@ class Writer {
     linear_.Merge(linear);
   }
 
-  // Waits until all chunks before `c` have their place, and takes the next
-  // `size` bytes. False when the run has failed.
+  // Waits until all chunks before `c` have their offsets, then reserves the
+  // next `size` bytes. False when the run has failed.
   bool TakeTurn(size_t c, size_t size, uint64_t* offset) {
     absl::MutexLock lock(&mutex_);
     const auto is_turn = [this, c]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -226,7 +227,8 @@ class Writer {
   ScoreHistogram linear_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Files of an earlier run that a pattern like part-* would mix with ours.
+// An error when files of an earlier run would match a pattern like part-*
+// together with the new files.
 absl::Status CheckNoOtherParts(const GeneratorOptions& options) {
   std::error_code error;
   for (const auto& entry :

@@ -15,7 +15,7 @@ struct GeneratorOptions {
   uint64_t rows = 1'000'000;  // at least `files`
   int files = 8;              // 1 to kMaxFiles
   uint64_t seed = 1;
-  // Made when it does not exist.
+  // Created when it does not exist.
   std::string out_dir = "";
   int threads = 1;  // 1 to kMaxThreads
 
@@ -25,32 +25,32 @@ struct GeneratorOptions {
   absl::Status Validate() const;
 };
 
-// What is known about the generated rows, counted while they are written.
+// Figures of the generated rows, counted while they are written.
 struct GeneratorReport {
   uint64_t rows = 0;
   uint64_t bytes = 0;
   double ctr = 0;
-  // Of the true click probability of each row: no model does better on these
-  // rows but by chance.
+  // Figures of the true click probability of each row. A model does better on
+  // these rows only by chance.
   double best_auc = 0;
   double best_logloss = 0;
-  // Of the planted main effects alone, intercept and slope refitted to these
-  // rows by maximum likelihood. Since interactions are uncorrelated with every
-  // function of one column, this is what a linear model over one-hot columns
-  // comes to with endless data, and above what it reaches with these rows.
+  // Figures of the planted main effects alone, with intercept and slope
+  // refitted to these rows by maximum likelihood. Interactions are uncorrelated
+  // with every function of one column. So a linear model over one-hot columns
+  // would reach this with endless data, and reaches less with these rows.
   double linear_auc = 0;
   double linear_logloss = 0;
 };
 
-// Writes `files` files out_dir/part-0 ..., equal in rows but for one. The rows
-// and their order follow from `seed` alone: the concatenation of the files is
-// the same bytes for any number of files and threads, and the first rows of a
-// longer run. A different seed is a different model: hold out some of the
-// files to test, do not generate twice. Each file appears complete under its
-// name or not at all.
+// Writes `files` files out_dir/part-0 ..., whose numbers of rows differ by one
+// at most. The rows and their order follow from `seed` alone. The concatenation
+// of the files is the same bytes for any number of files and threads, and is
+// the start of a run with more rows. A different seed gives a different model:
+// to test, hold out some of the files instead of generating twice. Each file
+// appears complete under its name or not at all.
 //
-// InvalidArgument for options out of range; FailedPrecondition when out_dir
-// has part-N files that would remain beside the new ones; else an error of the
+// InvalidArgument for options out of range; FailedPrecondition when out_dir has
+// part-N files that would remain next to the new ones; else an error of the
 // file system.
 absl::StatusOr<GeneratorReport> GenerateCriteo(const GeneratorOptions& options);
 

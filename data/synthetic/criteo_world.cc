@@ -10,7 +10,7 @@ namespace oarlock::data {
 namespace {
 
 constexpr double kTargetCtr = 0.256;
-// Rows drawn to find the intercept, and the moments of integers.
+// Number of rows drawn to find the intercept and the moments of integers.
 constexpr uint64_t kCalibrationRows = 1 << 15;
 
 // Columns that are missing together draw from one random number.
@@ -57,7 +57,7 @@ constexpr CategoryColumn kCategoryColumns[kCriteoCategories] = {
 struct IntegerColumn {
   MissingGroup group;
   double missing;
-  // Of t, the normal variable behind the integer.
+  // Mean and deviation of t, the normal variable behind the integer.
   double mean;
   double deviation;
   // Share of rows where it is -1.
@@ -85,8 +85,8 @@ struct InteractionColumns {
   double weight;
 };
 
-// Columns of few values, or with frequent ones: a model should find these in a
-// million rows.
+// Columns with few values, or with frequent values. A model should find these
+// interactions in a million rows.
 constexpr InteractionColumns kInteractions[] = {
     {Category(6), Category(14), .45},
     {Category(17), Category(23), .45},
@@ -96,7 +96,7 @@ constexpr InteractionColumns kInteractions[] = {
 
 constexpr bool IsInteger(int column) { return column < kCriteoIntegers; }
 
-// Which random number of a row is for what.
+// The uses of the random numbers of a row.
 constexpr uint64_t kLabelDraw = 0;
 constexpr uint64_t kGroupDraw = 1;      // + group
 constexpr uint64_t kIntegerDraw = 32;   // + integer column
@@ -145,8 +145,8 @@ void FillAliasTable(const std::vector<double>& probability,
   }
 }
 
-// The normal variable behind integer `column`, in standard deviations; bounded
-// so that the largest integers are like the real ones.
+// The normal variable behind integer `column`, in standard deviations. It is
+// bounded so that the largest integers are similar to the real ones.
 double IntegerNormal(uint64_t row_seed, int column) {
   return std::clamp<double>(
       RandomNormal(row_seed, kIntegerDraw + static_cast<uint64_t>(column)),
@@ -243,7 +243,8 @@ CriteoWorld::Effect CriteoWorld::MakeCategoryEffect(int column,
   double mean = missing * effect.missing;
   double square = missing * effect.missing * effect.missing;
   for (size_t entry = 0; entry <= category.num_head; ++entry) {
-    // The tail is neutral: of values that hardly repeat nothing can be learned.
+    // The tail has no effect of its own: a model cannot learn from values that
+    // hardly repeat.
     const double value =
         entry < category.num_head ? RandomNormal(seed, entry) : 0;
     const double probability = (1 - missing) * category.probability[entry];
@@ -263,7 +264,7 @@ CriteoWorld::Effect CriteoWorld::MakeCategoryEffect(int column,
 CriteoWorld::Effect CriteoWorld::MakeIntegerEffect(int column,
                                                    uint64_t seed) const {
   const IntegerColumn& c = kIntegerColumns[column];
-  // Mean and deviation of log(1 + x), by drawing.
+  // Mean and deviation of log(1 + x), from a sample.
   double sum = 0;
   double square_sum = 0;
   for (uint64_t i = 0; i < kCalibrationRows; ++i) {
@@ -277,8 +278,8 @@ CriteoWorld::Effect CriteoWorld::MakeIntegerEffect(int column,
   }
   const double mean = sum / kCalibrationRows;
   const double variance = square_sum / kCalibrationRows - mean * mean;
-  // With "missing" at m, present values are shifted so that the mean is 0, and
-  // all is scaled so that the variance is 1.
+  // A missing value has the effect `missing`. Present values are shifted so
+  // that the mean is 0, and all effects are scaled so that the variance is 1.
   const double missing = c.missing == 0 ? 0 : RandomNormal(seed, 0);
   const double sign = RandomBits(seed, 1) >> 63 == 0 ? 1 : -1;
   const double present = 1 - c.missing;
@@ -315,7 +316,7 @@ void CriteoWorld::Calibrate() {
 }
 
 void CriteoWorld::Draw(uint64_t index, CriteoRow* row) const {
-  // Apart from the seeds of the model.
+  // Distinct from the seeds of the model.
   const uint64_t row_seed = DeriveSeed(~seed_, index);
   Draft draft;
   DrawFeatures(row_seed, row, &draft);

@@ -1,25 +1,25 @@
-// The planted model behind generated Criteo data: how rows are drawn and how
-// likely each is a click.
+// The planted model behind generated Criteo data: how rows are drawn, and the
+// click probability of each row.
 //
-// Columns are independent of each other, but for groups of columns that are
-// missing together, as in the real data. A category's rank r (0 the most
-// frequent) has probability proportional to (r + 1 + shift)^-exponent, fitted
-// so that a sample of 137,139 rows has as many distinct values, and as frequent
-// a top one, as the real data; ranks below kHeadRanks are drawn exactly, the
-// tail by inverting the integral. An integer is round(exp(t) - 1), not below
-// 0, for normal t.
+// Columns are independent of each other, except for groups of columns that are
+// missing together, as in the real data. A category's rank r (0 is the most
+// frequent) has a probability proportional to (r + 1 + shift)^-exponent. The
+// constants are fitted to the real data: a sample of 137,139 rows has the same
+// number of distinct values and the same frequency of the top value. Ranks
+// below kHeadRanks are drawn exactly, the tail by inverting the integral. An
+// integer is round(exp(t) - 1), at least 0, for normal t.
 //
 // log odds = intercept + sum of main effects + sum of interactions
 //
-// A main effect is a random number per value of a category, linear in
-// log(1 + x) for an integer, with one of its own for "missing"; rare values
-// (rank kHeadRanks and up), of which nothing could be learned, have 0. An
-// interaction is the product of one such effect of one column with one of
-// another column, never of the same missing group. Every effect has mean 0 and
-// variance 1 under the column's distribution before it is scaled, so an
-// interaction has no correlation with any function of one column: the main
-// effects are all of the log odds that an additive (linear, one-hot) model can
-// learn.
+// The main effect of a category is a random number per value. The main effect
+// of an integer is linear in log(1 + x). Both have a random number for
+// "missing". Rare values (rank kHeadRanks and up) have 0 before the effect is
+// centered, since a model could not learn anything about them. An interaction
+// is the product of two such effects, of two columns that are not in the same
+// missing group. Every effect has mean 0 and variance 1 under the column's
+// distribution before it is scaled. So an interaction has no correlation with
+// any function of one column. Therefore an additive (linear, one-hot) model can
+// learn only the main effects.
 
 #ifndef OARLOCK_DATA_SYNTHETIC_CRITEO_WORLD_H_
 #define OARLOCK_DATA_SYNTHETIC_CRITEO_WORLD_H_
@@ -37,9 +37,9 @@ struct CriteoRow {
   static constexpr int64_t kMissing = INT64_MIN;
   int label = 0;
   int64_t integers[kCriteoIntegers];
-  // Ranks of the values, or kMissing.
+  // The ranks of the values, or kMissing.
   int64_t categories[kCriteoCategories];
-  // Log odds of the true model, and without the interactions.
+  // The log odds of the true model, and the log odds without the interactions.
   double log_odds = 0;
   double additive_log_odds = 0;
 };
@@ -50,7 +50,8 @@ class CriteoWorld {
   // Everything follows from `seed`.
   explicit CriteoWorld(uint64_t seed);
 
-  // Row number `index`: the same whoever draws it, and when.
+  // Draws row number `index`. It does not depend on the thread or on earlier
+  // calls.
   void Draw(uint64_t index, CriteoRow* row) const;
 
   // The 8 hex digits that stand for a value. Distinct ranks of a column have
@@ -68,16 +69,16 @@ class CriteoWorld {
     // the tail: [num_head + 1].
     std::vector<uint32_t> threshold;
     std::vector<uint16_t> alias;
-    std::vector<double> probability;  // of the same entries
-    // Of the tail: x = (low + u * (high - low))^(1 / power) - offset.
+    std::vector<double> probability;  // [num_head + 1], of these entries
+    // For the tail: x = (low + u * (high - low))^(1 / power) - offset.
     double tail_low = 0;
     double tail_high = 0;
     double tail_power = 0;
     double tail_offset = 0;
   };
-  // One number for each value of a column: entries [0, num_head] are those of
-  // Category, the last one is for "missing". For integers one for "missing"
-  // and the mean and scale of log(1 + x).
+  // An effect of one column. For a category, of_entry has one number for each
+  // entry [0, num_head] of Category. For an integer, `mean` and `scale` apply
+  // to log(1 + x). Both have `missing` for a missing value.
   struct Effect {
     int column = 0;  // integers first, as in a line
     std::vector<float> of_entry;
@@ -90,9 +91,9 @@ class CriteoWorld {
     Effect right;
     double weight = 0;
   };
-  // A row in the making: what effects look at.
+  // The features of a row from which effects are computed.
   struct Draft {
-    // Of each category, the entry of its Category, or -1 when missing.
+    // For each category, the entry of its Category, or -1 when missing.
     int32_t entries[kCriteoCategories];
     // log(1 + x) of each integer, or -1 when missing.
     float logs[kCriteoIntegers];

@@ -44,7 +44,7 @@ ScoreHistogram::Line ScoreHistogram::Calibrated() const {
       h11 += h * x * x;
     }
     const double determinant = h00 * h11 - h01 * h01;
-    // One score only, or one label only: there is no line.
+    // With only one score or only one label there is no line.
     if (!(determinant > 1e-12 * h00 * h11)) break;
     const double d0 = (h11 * g0 - h01 * g1) / determinant;
     const double d1 = (h00 * g1 - h01 * g0) / determinant;

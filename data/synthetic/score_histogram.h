@@ -1,4 +1,4 @@
-// AUC and logloss of scores that are only counted, not kept.
+// AUC and logloss of scores that are counted in buckets instead of stored.
 
 #ifndef OARLOCK_DATA_SYNTHETIC_SCORE_HISTOGRAM_H_
 #define OARLOCK_DATA_SYNTHETIC_SCORE_HISTOGRAM_H_
@@ -9,10 +9,10 @@
 
 namespace oarlock::data {
 
-// Clicks and non-clicks by log odds, in kBuckets buckets over [-16, 16]. Counts
-// are integers, so merging histograms in any order gives the same figures. The
-// width of a bucket, 0.0005, bounds the error of the figures below 1e-6 for
-// data of ordinary spread. Thread-compatible.
+// Counts clicks and non-clicks by log odds, in kBuckets buckets over [-16, 16].
+// Counts are integers, so merging histograms in any order gives the same
+// figures. The width of a bucket, 0.0005, bounds the error of the figures below
+// 1e-6 for data of ordinary spread. Thread-compatible.
 class ScoreHistogram {
  public:
   ScoreHistogram() : clicks_(kBuckets), others_(kBuckets) {}
