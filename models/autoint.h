@@ -1,13 +1,13 @@
 // AutoInt, "autoint" (Song et al., AutoInt: Automatic Feature Interaction
 // Learning via Self-Attentive Neural Networks, 2019): probability = sigmoid(out
-// . fields + bias). The fields are the slots' vectors (rows of embedding_size
-// floats) and, of each dense feature, the number times a vector of its own.
-// attention_layers (2) times
+// . fields + bias). The fields are the vectors of the slots (rows of
+// embedding_size floats) and, for each dense feature, the number times a
+// trained vector of its own. The network applies, attention_layers (2) times,
 //   fields = ReLU(multi-head self-attention(fields) + fields W)
-// with attention_heads (2) heads of attention_size (8) floats, scores scaled by
-// 1 / sqrt(attention_size), which the paper leaves out. With hidden_sizes it is
-// the paper's AutoInt+: hidden layers over the vectors and dense features
-// beside it.
+// with attention_heads (2) heads of attention_size (8) floats. Scores are
+// scaled by 1 / sqrt(attention_size), which the paper does not do. With
+// hidden_sizes it is the paper's AutoInt+: it also has hidden layers over the
+// vectors and dense features.
 
 #ifndef OARLOCK_MODELS_AUTOINT_H_
 #define OARLOCK_MODELS_AUTOINT_H_

@@ -27,7 +27,8 @@ class ClippingExecutor final : public ModelExecutor {
       Clip(input, *output);
       return;
     }
-    // Other steps' are there already; this one's are made by themselves.
+    // The output already holds the gradients of other steps. This step's
+    // gradients are computed in own_, clipped there, and then added.
     step_ = input;
     step_.accumulate_parameter_gradients = false;
     own_.resize(spec_.num_parameters);
@@ -73,7 +74,7 @@ class ClippingExecutor final : public ModelExecutor {
     }
   }
 
-  // Several sums at a time, which a compiler keeps in one vector.
+  // Keeps several partial sums, which a compiler stores in one vector register.
   static double SumOfSquares(absl::Span<const float> x) {
     constexpr size_t kSums = 8;
     double sums[kSums] = {};

@@ -12,7 +12,8 @@
 namespace oarlock::models {
 namespace {
 
-// cross_layers times `layer`(its name, x0, x), beside the hidden layers.
+// Applies `layer`(its name, x0, x) cross_layers times, in parallel to the
+// hidden layers.
 absl::StatusOr<std::unique_ptr<Model>> CrossNetwork(
     const std::string& name, const ModelOptions& options,
     absl::FunctionRef<nn::NodeId(nn::NetworkBuilder& net,
@@ -66,7 +67,8 @@ absl::StatusOr<std::unique_ptr<Model>> NewDcnV2Model(
                         matrix.num_outputs = size;
                         const nn::NodeId product = net.Add(
                             name + "_matrix", nn::NewLinear(matrix), {x});
-                        // Flat where the features are one tensor of slots.
+                        // The product is flat even where the features are one
+                        // tensor of slots.
                         return net.Add(name, nn::NewCross(), {x0, product, x});
                       });
 }

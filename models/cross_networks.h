@@ -4,9 +4,10 @@
 //     x_{l+1} = x0 (x_l . w_l) + b_l + x_l
 //   "dcn_v2" (Wang et al., DCN V2, 2020), with full matrices:
 //     x_{l+1} = x0 * (W_l x_l + b_l) + x_l, number by number
-//   deep  hidden layers with ReLU over x0, beside the cross layers
-// There are cross_layers of them (3); the hidden layers are (128, 64). Rows
-// start uniform in +-init_range, weights Normal(1 / sqrt(inputs)), biases at 0.
+//   deep: hidden layers with ReLU over x0, in parallel to the cross layers
+// There are cross_layers (3) cross layers; the hidden layers are (128, 64).
+// Rows start uniform in +-init_range, weights Normal(1 / sqrt(inputs)), biases
+// at 0.
 
 #ifndef OARLOCK_MODELS_CROSS_NETWORKS_H_
 #define OARLOCK_MODELS_CROSS_NETWORKS_H_

@@ -1,8 +1,8 @@
 // CTR-DNN, "ctr_dnn", the network of PaddlePaddle Fleet's examples/ctr: the
-// slots' embeddings and the dense features side by side, hidden layers with
-// ReLU (400, 400, 400), two outputs with softmax and cross entropy. Weights
-// start Normal(1 / sqrt(inputs)), biases at 0, rows uniform in +-init_range.
-// All slots share one table.
+// embeddings of the slots and the dense features are concatenated. Hidden
+// layers with ReLU (400, 400, 400) follow, then two outputs with softmax and
+// cross entropy. Weights start Normal(1 / sqrt(inputs)), biases at 0, rows
+// uniform in +-init_range. All slots share one table.
 
 #ifndef OARLOCK_MODELS_CTR_DNN_H_
 #define OARLOCK_MODELS_CTR_DNN_H_

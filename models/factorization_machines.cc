@@ -9,7 +9,7 @@
 namespace oarlock::models {
 namespace {
 
-// First order, `second_order` and the bias.
+// The model with the sum of the first order, `second_order` and the bias.
 absl::StatusOr<std::unique_ptr<Model>> Finish(const std::string& name,
                                               ModelBuilder& model,
                                               std::vector<nn::NodeId> terms,

@@ -8,10 +8,10 @@
 // 2016): a key of slot i has a vector for each slot j, and the second order is
 // the sum over i < j of v_ij . v_ji. A row is [w, v_1 ... v_slots], 1 +
 // num_slots * embedding_size floats: a size of 4 is usual. Dense features have
-// a first order alone.
+// only a first order.
 //
 // Rows and the vectors of dense features start uniform in +-init_range, all
-// else at 0.
+// other parameters at 0.
 
 #ifndef OARLOCK_MODELS_FACTORIZATION_MACHINES_H_
 #define OARLOCK_MODELS_FACTORIZATION_MACHINES_H_

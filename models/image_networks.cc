@@ -48,7 +48,7 @@ std::unique_ptr<nn::Network> MustBuild(nn::NetworkBuilder& net,
                                        nn::NodeId logits) {
   auto network =
       net.Build(net.Add("loss", nn::NewSoftmaxCrossEntropy(), {logits}));
-  OARLOCK_CHECK(network.ok());  // nothing in it comes from outside
+  OARLOCK_CHECK(network.ok());  // its parts are constant
   return *std::move(network);
 }
 

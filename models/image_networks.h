@@ -2,8 +2,9 @@
 // [height, width, channels], in StepInput::images; their predictions are the
 // probabilities of the classes.
 //
-// Where a network is told to have a ReLU before a max pooling, the ReLU is in
-// the pooling: the two commute, and there it has a fourth of the work.
+// Where a network has a ReLU before a max pooling, the ReLU is computed in the
+// pooling: the two commute, and after the pooling it takes a fourth of the
+// work.
 
 #ifndef OARLOCK_MODELS_IMAGE_NETWORKS_H_
 #define OARLOCK_MODELS_IMAGE_NETWORKS_H_
@@ -24,16 +25,16 @@ std::unique_ptr<nn::Network> NewMnistNetwork();
 // The network of PaddlePaddle's CIFAR-10 document, for images of 32 x 32 x 3
 // and ten classes: "conv1" 32 of 3x3, pool 2, "conv2" 64 of 3x3, pool 2,
 // "conv3" 64 of 3x3, "linear1" 64, "linear2" 10, ReLUs between; no padding.
-// 122,570 parameters, which start as Paddle's do: He normal, Xavier uniform,
-// biases 0. Bytes become byte / 255, as by ToTensor.
+// 122,570 parameters, which start as in Paddle: He normal, Xavier uniform,
+// biases 0. Bytes become byte / 255, as ToTensor does.
 std::unique_ptr<nn::Network> NewCifar10Network();
 
-// The largest side of images that begin with a 3x3 convolution.
+// The largest side of images for which a ResNet begins with a 3x3 convolution.
 inline constexpr size_t kMaxSmallResNetImage = 64;
 
 struct ResNetOptions {
   size_t depth = 18;  // 18, 34, 50, 101 or 152
-  // Of the images, whose channels are three.
+  // Size of the images, which have three channels.
   size_t height = 224;
   size_t width = 224;
   size_t num_classes = 1000;  // 2 or more
@@ -43,12 +44,12 @@ struct ResNetOptions {
 };
 // He et al., Deep Residual Learning for Image Recognition, 2015: basic blocks
 // for 18 and 34 layers, bottlenecks (stride in the 3x3) for more, projections
-// where shapes change, convolutions without bias. Images of at most 64 x 64
-// begin with a 3x3 convolution as in the paper's section 4.2, larger ones with
-// 7x7 of stride 2 and a max pooling. Bytes become (byte / 255 - mean) /
-// deviation of ImageNet's channels.
+// where shapes change, convolutions without bias. For images of at most 64 x
+// 64, the network begins with a 3x3 convolution as in the paper's section 4.2.
+// For larger images, it begins with a 7x7 convolution of stride 2 and a max
+// pooling. Bytes become (byte / 255 - mean) / deviation of ImageNet's channels.
 //
-// InvalidArgument if an option is not legal.
+// InvalidArgument if an option is out of range.
 absl::StatusOr<std::unique_ptr<nn::Network>> NewResNet(
     const ResNetOptions& options);
 

@@ -1,5 +1,5 @@
 // Logistic regression, "lr": probability = sigmoid(bias + the sum of the
-// weights of the keys + dense . weight). Rows of one float, all weights start
+// weights of the keys + dense . weight). Rows have one float; all weights start
 // at 0. Parameters: linear/weight [num_dense, 1] (if there is any dense
 // feature), bias/bias [1].
 

@@ -19,7 +19,7 @@
 namespace oarlock::models {
 namespace {
 
-// Far beyond any use; so that sizes cannot overflow.
+// Far larger than any use; with these limits sizes cannot overflow.
 constexpr size_t kMaxDense = 1 << 20;
 constexpr size_t kMaxEmbeddingSize = 4096;
 constexpr size_t kMaxHiddenSize = 1 << 16;
@@ -27,7 +27,7 @@ constexpr size_t kMaxHiddenLayers = 64;
 constexpr size_t kMaxLayers = 64;
 constexpr size_t kMaxHeads = 64;
 
-// Options that not every model reads, as bits.
+// Options that only some models use, as bits.
 enum Reads : unsigned {
   kNothingMore = 0,
   kHidden = 1,
@@ -55,10 +55,9 @@ constexpr NamedModel kModels[] = {
     {"autoint", NewAutoIntModel, kHidden | kAttention},
 };
 
-// What says one of them. embedding_size and init_range are no such flags,
-// though lr, whose rows are one float that starts at 0, reads neither: with all
-// other models they mean something, and scripts set them for whatever model
-// they train.
+// A flag that sets one of these options. embedding_size and init_range are not
+// listed, though lr uses neither: its rows are one float that starts at 0. All
+// other models use them, and scripts set them for any model that they train.
 struct FlagThatIsRead {
   const char* flag;
   Reads as;

@@ -1,7 +1,7 @@
-// What the training loop needs of a model: its shape, and an executor that
-// turns a batch, the rows of its keys and the dense parameters into a loss and
-// gradients. Where rows and parameters come from is none of the model's
-// business.
+// The parts of a model that the training loop needs: its shape, and an
+// executor. An executor computes the loss and the gradients from a batch, the
+// rows of its keys and the dense parameters. A model does not depend on where
+// rows and parameters come from.
 
 #ifndef OARLOCK_MODELS_MODEL_H_
 #define OARLOCK_MODELS_MODEL_H_
@@ -24,16 +24,18 @@ class Network;
 
 namespace oarlock::models {
 
-// A sparse table that the model reads, and the slots that look into it; or the
-// table of what norms learn, which lies in rows of fixed keys.
+// A sparse table that the model reads, and the slots whose keys are in it. Or
+// the table of the statistics of norm layers, which are stored in rows of fixed
+// keys.
 struct SparseInputSpec {
   std::string table;  // "embedding"
   size_t row_dim = 0;
   nn::ParameterInit init;
   std::vector<int> slots;
-  // Not 0: statistics. Every step reads the rows of keys 0 up to this, which
-  // start at 0, and its gradients are what the step takes from them: they are
-  // subtracted as they are, by no other rule, and summed over workers.
+  // Not 0: the table holds statistics. Every step reads the rows of keys 0 to
+  // num_fixed_keys - 1, which start at 0. The gradients of a step are the
+  // values before it minus the values after it. They are subtracted from the
+  // rows without any other update rule, and summed over workers.
   size_t num_fixed_keys = 0;
 
   bool is_statistics() const { return num_fixed_keys > 0; }
@@ -48,14 +50,15 @@ struct ModelSpec {
   size_t num_parameters = 0;  // floats in the flat vector
 };
 
-// Holds the activations of one batch. One thread at a time.
+// Holds the activations of one batch. Only one thread at a time may use it.
 class ModelExecutor {
  public:
   virtual ~ModelExecutor() = default;
   // Fills loss_sum and predictions.
   virtual void Predict(const nn::StepInput& input, nn::StepOutput* output) = 0;
-  // The same, and the gradients; in between what a model does in training only:
-  // dropout, and norms by the batch. StepInput::training is not read.
+  // Like Predict, and also computes the gradients. Runs the model as in
+  // training: with dropout, and with norms that use the batch.
+  // StepInput::training is ignored.
   virtual void Step(const nn::StepInput& input, nn::StepOutput* output) = 0;
 };
 
@@ -66,35 +69,37 @@ struct ModelOptions {
 
   size_t num_dense = 13;  // 0 is legal
   size_t num_slots = 26;  // 1 to kMaxSlots
-  // Floats of a key's vector, 1 to 4096. DeepFM's rows hold one more, LR's
-  // hold one.
+  // Floats of a key's vector, 1 to 4096. DeepFM's rows have one float more,
+  // LR's rows have one float.
   size_t embedding_size = 10;
-  // Of slots that have their own; 1 to 4096 each. Only in models that look at
-  // no two slots together.
+  // Embedding sizes of slots whose size differs from embedding_size, by slot; 1
+  // to 4096 each. Only for models that do not combine slots.
   std::map<int, size_t> slot_sizes = {};
-  // A slot with several keys is the mean of their rows, not the sum.
+  // The value of a slot with several keys is the mean of their rows instead of
+  // the sum.
   bool mean_pooling = false;
   // Half range of the rows' uniform initial values; LR's rows start at 0.
   float init_range = 0.01f;
-  // Widths of the hidden layers, each at least 1, of the models that have
-  // any. Unset: the model's own, see its header.
+  // Widths of the hidden layers, each at least 1, for models with hidden
+  // layers. Unset: the defaults of the model, see its header.
   std::optional<std::vector<size_t>> hidden_sizes;
-  // Of DCN and DCN v2, 1 to 64.
+  // Number of cross layers of DCN and DCN v2, 1 to 64.
   size_t cross_layers = 3;
   // Feature maps of xDeepFM's layers, each at least 1; not empty.
   std::vector<size_t> cin_sizes = {16, 16};
-  // Of AutoInt: layers (1 to 64), heads (1 to 64), floats of a head (1 to
+  // For AutoInt: layers (1 to 64), heads (1 to 64), floats of a head (1 to
   // 4096).
   size_t attention_layers = 2;
   size_t attention_heads = 2;
   size_t attention_size = 8;
-  // Of the hidden layers' outputs, 0 or more and less than 1.
+  // Dropout rate of the hidden layers' outputs, 0 or more and less than 1.
   float dropout = 0;
-  // Batch norm in the hidden layers, before the ReLU; no bias then.
+  // Batch norm in the hidden layers, before the ReLU; the layers have no bias
+  // then.
   bool hidden_batch_norm = false;
-  // Of the dense features, before anything else.
+  // The norm of the dense features, before any other layer.
   DenseNorm dense_norm = DenseNorm::kNone;
-  // Who computes, a name of nn/backends/backends.h.
+  // The math backend, by a name of nn/backends/backends.h.
   std::string math_backend = "onednn";
 };
 
@@ -103,10 +108,10 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelSpec& spec() const = 0;
-  // Room for batches of up to `max_examples`. The model outlives it.
+  // An executor for batches of up to `max_examples`. The model outlives it.
   virtual std::unique_ptr<ModelExecutor> NewExecutor(
       size_t max_examples) const = 0;
-  // What it computes; null: it is no network.
+  // The network that the model computes; null: the model is not a network.
   virtual const nn::Network* network() const { return nullptr; }
 };
 
@@ -118,11 +123,11 @@ class Model {
 absl::StatusOr<std::unique_ptr<Model>> NewModel(const std::string& name,
                                                 const ModelOptions& options);
 
-// A flag (proto/config/job_config.proto) that some models read and others do
+// A flag (proto/config/job_config.proto) that some models use and others do
 // not.
 struct ModelFlag {
   std::string flag;  // "cross_layers"
-  // Names of those that do.
+  // Names of the models that use the flag.
   std::vector<std::string> models;
 };
 const std::vector<ModelFlag>& ModelFlags();

@@ -20,7 +20,8 @@ ModelBuilder::ModelBuilder(const ModelOptions& options, const RowForm& form)
                                                   : own->second]
         .push_back(static_cast<int>(slot));
   }
-  // The size of most comes first: its table is called as if it were the only.
+  // The group of embedding_size comes first. Its table has no suffix, as if it
+  // were the only table.
   const auto usual = slots_of_size.find(options.embedding_size);
   if (usual != slots_of_size.end()) {
     groups_.push_back({"", usual->first, std::move(usual->second)});
@@ -53,7 +54,7 @@ std::vector<nn::NodeId> ModelBuilder::WeightSums() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     weights.push_back(Lookup("embedding_weight", g, 0, 1));
   }
-  // Vectors come before what computes on rows.
+  // Vectors come before the layers that compute on rows.
   if (form_.vectors > 0) Vectors();
   for (size_t g = 0; g < groups_.size(); ++g) {
     sums.push_back(net_.Add(absl::StrCat("first_order", groups_[g].suffix),
@@ -96,7 +97,8 @@ std::optional<nn::NodeId> ModelBuilder::DenseLinear() {
 nn::NodeId ModelBuilder::Features() {
   if (features_.has_value()) return *features_;
   std::vector<nn::NodeId> parts = Vectors();
-  // Last: what needs no gradient costs nothing there.
+  // Dense features are the last part: there, an input without gradient costs
+  // nothing.
   if (const std::optional<nn::NodeId> dense = Dense()) parts.push_back(*dense);
   features_ = parts.size() == 1 ? parts[0]
                                 : net_.Add("features", nn::NewConcat(), parts);

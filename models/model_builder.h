@@ -1,5 +1,6 @@
-// What the networks of this folder have in common: rows, dense features, hidden
-// layers and the options about them, so that a model says what is its own.
+// The common parts of the networks in this folder: rows, dense features, hidden
+// layers and their options. So a model's own code has only what is specific to
+// it.
 
 #ifndef OARLOCK_MODELS_MODEL_BUILDER_H_
 #define OARLOCK_MODELS_MODEL_BUILDER_H_
@@ -17,17 +18,18 @@
 
 namespace oarlock::models {
 
-// A row is [a weight, if there is one, and vectors of the slot's size].
+// The layout of a row: [weight, if `weight`; `vectors` vectors of the slot's
+// size].
 struct RowForm {
   bool weight = false;
   size_t vectors = 1;
   // Whether slots may differ in size.
   bool many_sizes = false;
-  // Rows start at 0, not uniform in +-init_range.
+  // Rows start at 0 instead of uniform in +-init_range.
   bool starts_at_zero = false;
 };
 
-// Nodes that several ask for are made once, when first asked for.
+// Shared nodes are created once, by the first call that needs them.
 class ModelBuilder {
  public:
   // `options` outlives it.
@@ -42,37 +44,40 @@ class ModelBuilder {
   std::vector<nn::NodeId> WeightSums();
   // [slots, vectors * size], for each size.
   const std::vector<nn::NodeId>& Vectors();
-  // The dense features, normed as dense_norm says; none if there are none.
+  // The dense features, normed as dense_norm says; nullopt without dense
+  // features.
   std::optional<nn::NodeId> Dense();
-  // "linear": dense . weight, from 0, one number; none without dense features.
+  // "linear": dense . weight, one number; the weights start at 0. nullopt
+  // without dense features.
   std::optional<nn::NodeId> DenseLinear();
   // "features": vectors and dense features, flat.
   nn::NodeId Features();
-  // "fields", [slots + dense features, embedding_size]: vectors, and of each
-  // dense feature the number times a vector. REQUIRES: one size.
+  // "fields", [slots + dense features, embedding_size]: vectors, and for each
+  // dense feature the number times a trained vector. REQUIRES: all slots have
+  // one size.
   nn::NodeId Fields();
 
   // ---- Layers ----
 
-  // Hidden layers "fc1", "fc2", ... with ReLU, normed and dropped as the
-  // options say; returns the last. Weights start Normal(1 / sqrt(inputs)),
-  // biases at 0. Without options.hidden_sizes they are `sizes`.
+  // Hidden layers "fc1", "fc2", ... with ReLU, with the norms and the dropout
+  // of the options; returns the last. Weights start Normal(1 / sqrt(inputs)),
+  // biases at 0. Their widths are `sizes` unless options.hidden_sizes is set.
   nn::NodeId Hidden(nn::NodeId input, const std::vector<size_t>& sizes);
-  // One number of an input, with or without bias.
+  // A linear layer from `input` to one number, with or without bias.
   nn::NodeId One(const std::string& name, nn::NodeId input, bool bias);
 
   // ---- The end ----
 
-  // The model whose probability is the sigmoid of the terms' sum.
+  // The model whose probability is the sigmoid of the sum of the terms.
   absl::StatusOr<std::unique_ptr<Model>> BuildSigmoid(
       const std::string& name, const std::vector<nn::NodeId>& terms);
   absl::StatusOr<std::unique_ptr<Model>> Build(const std::string& name,
                                                nn::NodeId prediction);
 
  private:
-  // The slots of one size, which have a table of their own.
+  // The slots of one size. Each group has its own table.
   struct Group {
-    std::string suffix;  // of node and table: "", "_4"
+    std::string suffix;  // of the names of node and table: "", "_4"
     size_t size = 0;
     std::vector<int> slots;
   };

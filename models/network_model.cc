@@ -43,7 +43,8 @@ class NetworkExecutor final : public ModelExecutor {
  private:
   bool has_statistics() const { return !statistics_.empty(); }
 
-  // Makes step_ the input; statistics come out of its last sparse input.
+  // Copies `input` to step_, and reads the statistics from its last sparse
+  // input.
   void TakeInput(const nn::StepInput& input, bool training) {
     step_ = input;
     step_.training = training;
@@ -58,7 +59,8 @@ class NetworkExecutor final : public ModelExecutor {
     step_.statistics = statistics_.data();
   }
 
-  // What the step takes from the rows, as a gradient does.
+  // Writes the change of the statistics, before minus after, as the gradients
+  // of the rows.
   void PutLearned(const nn::SparseInput& input, float* gradients) const {
     std::fill_n(gradients, input.num_rows * kStatisticsRow, 0.0f);
     for (size_t i = 0; i < statistics_.size(); ++i) {
@@ -75,7 +77,7 @@ class NetworkExecutor final : public ModelExecutor {
   nn::Workspace workspace_;
   nn::StepInput step_;  // reused
   const std::vector<float> starts_;
-  // Before the step, and after it.
+  // The statistics before and after the step.
   std::vector<float> before_;
   std::vector<float> statistics_;
 };
@@ -93,7 +95,7 @@ class NetworkModel final : public Model {
       size_t max_examples) const override {
     absl::StatusOr<std::unique_ptr<nn::MathBackend>> math =
         nn::NewMathBackend(math_backend_);
-    OARLOCK_CHECK(math.ok());  // BuildModel has tried it
+    OARLOCK_CHECK(math.ok());  // BuildModel has checked the name
     return std::make_unique<NetworkExecutor>(*network_, *std::move(math),
                                              max_examples);
   }

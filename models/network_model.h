@@ -1,4 +1,4 @@
-// A model that is a network of nn.
+// A model made of a network of nn.
 
 #ifndef OARLOCK_MODELS_NETWORK_MODEL_H_
 #define OARLOCK_MODELS_NETWORK_MODEL_H_
@@ -16,10 +16,11 @@ namespace oarlock::models {
 
 inline constexpr size_t kStatisticsRow = 64;
 
-// A model called `name` of the network that `builder` has built up to
-// `prediction`. InvalidArgument if the network is none. What its norms learn
-// becomes one more sparse input, "statistics": statistic number i is its start
-// and float i of the rows of fixed keys, kStatisticsRow floats each.
+// A model called `name` with the network that `builder` has built up to
+// `prediction`. InvalidArgument if the network is not valid. The statistics of
+// its norm layers become one more sparse input, "statistics". Statistic number
+// i is the sum of its start and of float i of the rows of fixed keys, which
+// have kStatisticsRow floats each.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(
     const std::string& name, const ModelOptions& options,
     std::vector<SparseInputSpec> sparse_inputs, nn::NetworkBuilder& builder,

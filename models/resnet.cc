@@ -17,11 +17,12 @@ constexpr size_t kNumStages = 4;
 constexpr size_t kFirstChannels = 64;
 // A bottleneck's output has this many times the channels of its middle.
 constexpr size_t kExpansion = 4;
-// Far beyond any use; so that sizes cannot overflow.
+// Far larger than any use; with these limits sizes cannot overflow.
 constexpr size_t kMaxImage = 1 << 12;
 constexpr size_t kMaxClasses = 1 << 20;
 
-// Blocks of each stage: table 1 of the paper. None: no such depth.
+// Number of blocks of each stage: table 1 of the paper. All 0: not a legal
+// depth.
 std::array<size_t, kNumStages> BlocksOf(size_t depth) {
   switch (depth) {
     case 18:
@@ -155,7 +156,7 @@ class ResNetBuilder {
     return net_.Add(name, nn::NewBatchNorm2d(options), inputs);
   }
 
-  // With the shortcut added, then ReLU.
+  // Adds a norm, the sum with the shortcut, and ReLU.
   nn::NodeId AddLastNorm(const std::string& name, nn::NodeId x,
                          nn::NodeId shortcut) {
     nn::BatchNorm2dOptions options;
