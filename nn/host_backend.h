@@ -1,4 +1,4 @@
-// What backends that compute in host memory share: the memory.
+// The memory functions of backends that compute in host memory.
 
 #ifndef OARLOCK_NN_HOST_BACKEND_H_
 #define OARLOCK_NN_HOST_BACKEND_H_

@@ -1,7 +1,7 @@
 // The operations of interaction_operations.h for backends with memory of their
-// own that do not have them yet: every operation copies its arrays to the host,
-// lets a backend of the host compute and copies the result back. Slow, and
-// right.
+// own that do not implement them yet. Every operation copies its arrays to the
+// host, computes with a host backend and copies the result back. This is slow
+// but correct.
 
 #ifndef OARLOCK_NN_HOST_INTERACTIONS_H_
 #define OARLOCK_NN_HOST_INTERACTIONS_H_

@@ -1,5 +1,5 @@
-// The kinds of nodes that are about images, [height, width, channels]. Shapes
-// are those of one example.
+// The kinds of nodes for images, [height, width, channels]. Shapes are shapes
+// of one example.
 
 #ifndef OARLOCK_NN_IMAGE_LAYERS_H_
 #define OARLOCK_NN_IMAGE_LAYERS_H_
@@ -18,16 +18,17 @@ namespace oarlock::nn {
 
 struct ImageInputOptions {
   Shape shape = {};  // [height, width, channels], at most kMaxByteChannels
-  // Of bytes / 255, channel by channel, or one for all, or none for 0 and 1.
+  // Mean and deviation of bytes / 255: one value per channel, or one value for
+  // all channels. Empty: mean 0 and deviation 1.
   std::vector<float> mean = {};
   std::vector<float> deviation = {};  // not 0
 };
 // (byte / 255 - mean) / deviation of the step's images. No inputs.
 //
-// A layer, and no business of who loads the data: so images stay bytes, a
-// fourth of the floats, up to where they are computed with (a GPU, too), and a
-// network cannot be evaluated on images scaled in another way than it was
-// trained on. Floats that are something else come in by NewDenseInput.
+// The conversion is a layer, not a part of loading the data. So images stay
+// bytes, a fourth of the size of floats, until they are used, even on a GPU.
+// And a network cannot be evaluated on images with another scale than in
+// training. For images of floats, use NewDenseInput.
 std::unique_ptr<Layer> NewImageInput(const ImageInputOptions& options);
 
 struct Conv2dOptions {
@@ -37,21 +38,22 @@ struct Conv2dOptions {
   Activation activation = Activation::kNone;
   WeightStart weight_start = WeightStart::kHeNormal;
 };
-// activation(convolution of one image + bias); parameters weight [height,
-// width, in, out] of the kernel, and bias [out_channels], which starts at 0.
+// activation(convolution of one image + bias). Parameters: the kernel's weight
+// [height, width, in, out], and bias [out_channels], which starts at 0.
 std::unique_ptr<Layer> NewConv2d(const Conv2dOptions& options);
 
 struct MaxPool2dOptions {
   Window window = {};  // at most kMaxPoolArea elements
-  // ReLU before pooling and behind it are the same; here it costs less.
+  // A ReLU before the pooling gives the same result as one after it; here it
+  // costs less.
   Activation activation = Activation::kNone;
 };
 // activation(the largest pixel under the window), channel by channel. The
-// window's padding, which never counts, is smaller than its kernel.
+// window's padding is never chosen and is smaller than the kernel.
 std::unique_ptr<Layer> NewMaxPool2d(const MaxPool2dOptions& options);
 
-// The mean of the pixels under the window; padding does not count, and is
-// smaller than the kernel.
+// The mean of the pixels under the window. Padding is not part of the mean and
+// is smaller than the kernel.
 std::unique_ptr<Layer> NewAveragePool2d(const Window& window);
 
 // [channels]: the mean of all pixels of one image.
@@ -63,16 +65,16 @@ struct BatchNorm2dOptions {
   float momentum = 0.9f;
   float epsilon = 1e-5f;
   Activation activation = Activation::kNone;
-  // How the scale starts; 0 in the last batch norm of a residual block makes
-  // the block start as the identity (Goyal et al., Accurate, Large Minibatch
-  // SGD, 2017).
+  // Start value of the scale. 0 in the last batch norm of a residual block
+  // makes the block start as the identity (Goyal et al., Accurate, Large
+  // Minibatch SGD, 2017).
   float scale_start = 1;
 };
-// activation(batch norm of the first input, [height, width, channels] or
-// [channels] + the second input, of the same shape, if there is one: a residual
-// block's other branch). Parameters scale and shift [channels], which start at
-// scale_start and 0; statistics mean and variance [channels], which start at 0
-// and 1. Learns in training only.
+// activation(batch norm of the first input + the second input, if there is
+// one). The first input is [height, width, channels] or [channels]. The second,
+// of the same shape, is the other branch of a residual block. Parameters: scale
+// and shift [channels], which start at scale_start and 0. Statistics: mean and
+// variance [channels], which start at 0 and 1 and change only in training.
 std::unique_ptr<Layer> NewBatchNorm2d(const BatchNorm2dOptions& options);
 
 }  // namespace oarlock::nn

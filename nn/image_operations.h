@@ -1,9 +1,9 @@
-// The part of MathBackend that is about images. What math_backend.h says about
-// arrays, memory and threads holds here too.
+// The part of MathBackend for images. The rules of math_backend.h for arrays,
+// memory and threads apply here too.
 //
-// Images are [images, height, width, channels], the channels innermost, so
-// that bias, batch norm and pooling run along contiguous floats and a flat
-// image is the input of a linear layer as it is.
+// Images are [images, height, width, channels], the channels innermost, so that
+// bias, batch norm and pooling run along contiguous floats. A flat image is the
+// input of a linear layer without a copy.
 
 #ifndef OARLOCK_NN_IMAGE_OPERATIONS_H_
 #define OARLOCK_NN_IMAGE_OPERATIONS_H_
@@ -23,10 +23,10 @@ struct ConvolutionShape {
   Extent image;  // of the input
   size_t in_channels = 0;
   size_t out_channels = 0;
-  // Has a position on the image.
+  // Must have at least one position on the image.
   Window window;
 
-  // Floats of an image, of one that comes out, and of the weight.
+  // Floats of an input image, of an output image, and of the weight.
   size_t input_size() const { return image.area() * in_channels; }
   size_t output_size() const {
     return NumPositions(image, window).area() * out_channels;
@@ -48,28 +48,28 @@ struct ConvolutionArgs {
   Activation activation = Activation::kNone;
   const float* x = nullptr;
   const float* weight = nullptr;  // [height, width, in, out]
-  // [out_channels], or null: then there is no activation either.
+  // [out_channels], or null; with null there is no activation either.
   const float* bias = nullptr;
-  // ConvolutionScratch floats. ConvolutionBackward gets what Convolution has
-  // left there.
+  // ConvolutionScratch floats. ConvolutionBackward needs the contents that
+  // Convolution has left there.
   float* scratch = nullptr;
 };
 
-// Where the gradients of a convolution come from and go.
+// The input and the outputs of a convolution's gradients.
 struct ConvolutionGradients {
-  float* dy = nullptr;  // by y; may be overwritten
+  float* dy = nullptr;  // gradient by y; may be overwritten
   Write parameter_write = Write::kOverwrite;
   float* dweight = nullptr;
   float* dbias = nullptr;  // null if there is no bias
-  float* dx = nullptr;     // null: not wanted
+  float* dx = nullptr;     // null: not needed
   Write dx_write = Write::kOverwrite;
 };
 
 // ---- Pooling ----
 
-// Images [images, image, channels] under a window whose padding is smaller
-// than its kernel, so that each position has a pixel. What lies outside the
-// image does not take part.
+// Images [images, image, channels] under a window whose padding is smaller than
+// its kernel, so that each position has a pixel. Elements outside the image are
+// ignored.
 struct PoolingShape {
   size_t images = 0;
   Extent image;
@@ -83,13 +83,13 @@ struct PoolingShape {
 
 // The largest kernel of MaxPool: an element's number is a byte.
 inline constexpr size_t kMaxPoolArea = 255;
-// No element: a ReLU let nothing pass.
+// No element was chosen: the ReLU made the result 0.
 inline constexpr uint8_t kNoneChosen = 255;
 
 // ---- Batch norm ----
 
-// Column by column y = activation((x - mean) / sqrt(variance + epsilon) * scale
-// + shift + residual) (Ioffe and Szegedy, Batch Normalization, 2015).
+// Column by column, y = activation((x - mean) / sqrt(variance + epsilon) *
+// scale + shift + residual) (Ioffe and Szegedy, Batch Normalization, 2015).
 struct BatchNormArgs {
   size_t rows = 0;  // pixels of all images
   size_t channels = 0;
@@ -103,20 +103,21 @@ struct BatchNormArgs {
   const float* residual = nullptr;  // [rows, channels], or null for none
   float* running_mean = nullptr;    // [channels]
   float* running_variance = nullptr;
-  // [2, channels]. BatchNormBackward gets what BatchNormTraining has left.
+  // [2, channels]. BatchNormBackward needs the contents that BatchNormTraining
+  // has left.
   float* scratch = nullptr;
 };
 
-// dresidual may be dx, if x is the residual: dx is written first, number by
-// number.
+// dresidual may be the same array as dx, if x is the residual: for each number,
+// dx is written first.
 struct BatchNormGradients {
   const float* dy = nullptr;
   Write parameter_write = Write::kOverwrite;
   float* dscale = nullptr;
   float* dshift = nullptr;
-  float* dx = nullptr;  // null: not wanted
+  float* dx = nullptr;  // null: not needed
   Write dx_write = Write::kOverwrite;
-  float* dresidual = nullptr;  // null: not wanted
+  float* dresidual = nullptr;  // null: not needed
   Write dresidual_write = Write::kOverwrite;
 };
 
@@ -124,7 +125,7 @@ struct BatchNormGradients {
 
 inline constexpr size_t kMaxByteChannels = 4;
 
-// What becomes of a channel's bytes.
+// The conversion of a channel's bytes: byte * factor + addend.
 struct ByteScale {
   std::array<float, kMaxByteChannels> factor{};
   std::array<float, kMaxByteChannels> addend{};
@@ -141,18 +142,19 @@ class ImageOperations {
   }
   // y is overwritten.
   virtual void Convolution(const ConvolutionArgs& args, float* y) = 0;
-  // After Convolution of the same arguments, whose arrays still hold what they
-  // held. y is not read without an activation.
+  // REQUIRES: Convolution was called before with the same arguments, and their
+  // arrays have not changed. y is not read without an activation.
   virtual void ConvolutionBackward(const ConvolutionArgs& args, const float* y,
                                    const ConvolutionGradients& gradients) = 0;
 
   // y = activation(the largest pixel under the window), channel by channel;
-  // chosen = the number, row by row, of the window's element that it came
-  // from, of equal ones the first, or kNoneChosen if the activation made it 0.
-  // Since a ReLU and a maximum commute, ReLU and pooling in one are this one.
+  // chosen = the number, row by row, of the window's element with this pixel.
+  // It is the first of equal pixels, or kNoneChosen if the activation made y 0.
+  // A ReLU and a maximum commute, so this also computes a ReLU before the
+  // pooling.
   virtual void MaxPool(const PoolingShape& shape, Activation activation,
                        const float* x, float* y, uint8_t* chosen) = 0;
-  // dx = the sum of dy of the positions that have chosen the pixel.
+  // dx = the sum of dy over the positions that have chosen the pixel.
   virtual void MaxPoolBackward(const PoolingShape& shape, const float* dy,
                                const uint8_t* chosen, Write write,
                                float* dx) = 0;
@@ -162,17 +164,17 @@ class ImageOperations {
   virtual void AveragePoolBackward(const PoolingShape& shape, const float* dy,
                                    Write write, float* dx) = 0;
 
-  // Mean and variance are the batch's (the variance divided by the rows), and
-  // running ones are moved towards them, the variance times rows / (rows - 1),
-  // as in the paper, cuDNN and PyTorch (times 1 for one row). Without rows
-  // nothing is moved.
+  // Uses mean and variance of the batch (the variance divided by the rows). The
+  // running mean and variance are moved towards them. For this the batch's
+  // variance is multiplied by rows / (rows - 1), as in the paper, cuDNN and
+  // PyTorch (by 1 for one row). Without rows they do not change.
   virtual void BatchNormTraining(const BatchNormArgs& args, float* y) = 0;
-  // Mean and variance are the running ones, which are only read; momentum and
-  // scratch are not.
+  // Uses the running mean and variance and does not change them. Does not read
+  // momentum and scratch.
   virtual void BatchNormInference(const BatchNormArgs& args, float* y) = 0;
-  // After BatchNormTraining of the same arguments. With g = dy where the
-  // activation let pass, z = (x - mean) / sqrt(variance + epsilon):
-  // dshift = sum g, dscale = sum g z, dresidual = g,
+  // REQUIRES: BatchNormTraining was called before with the same arguments. With
+  // g = dy where the activation did not make y 0, else 0, and z = (x - mean) /
+  // sqrt(variance + epsilon): dshift = sum g, dscale = sum g z, dresidual = g,
   // dx = scale / sqrt(variance + epsilon) * (g - dshift/rows - z dscale/rows).
   virtual void BatchNormBackward(const BatchNormArgs& args, const float* y,
                                  const BatchNormGradients& gradients) = 0;

@@ -1,6 +1,5 @@
-// The part of MathBackend that is about features meeting each other, and about
-// norms by sums. What math_backend.h says about arrays, memory and threads
-// holds here too.
+// The part of MathBackend for interactions of features and for norms by sums.
+// The rules of math_backend.h for arrays, memory and threads apply here too.
 
 #ifndef OARLOCK_NN_INTERACTION_OPERATIONS_H_
 #define OARLOCK_NN_INTERACTION_OPERATIONS_H_
@@ -12,15 +11,15 @@
 namespace oarlock::nn {
 
 // Vectors of field-aware factorization machines: v [num_examples, fields,
-// fields, width]; v[e, i, j] is what field i shows to field j.
+// fields, width]; v[e, i, j] is the vector of field i for field j.
 struct FieldAwareShape {
   size_t num_examples = 0;
   size_t fields = 0;
   size_t width = 0;
 };
 
-// [rows, cols], and z [rows, z_cols] with z_cols 1 or cols; 1 is spread over
-// the columns.
+// a, x and y are [rows, cols]; z is [rows, z_cols] with z_cols 1 or cols. With
+// 1, z is the same for all columns.
 struct CrossShape {
   size_t rows = 0;
   size_t cols = 0;
@@ -34,7 +33,8 @@ struct VectorsShape {
   size_t width = 0;
 };
 
-// Of one example queries, keys and values are [num_vectors, 3, heads, width].
+// The queries, keys and values of one example are [num_vectors, 3, heads,
+// width].
 struct AttentionShape {
   size_t num_examples = 0;
   size_t num_vectors = 0;
@@ -42,7 +42,7 @@ struct AttentionShape {
   size_t width = 0;
 };
 
-// A gradient to be computed; null data: not wanted.
+// A gradient to compute; null data: not needed.
 struct GradientOut {
   float* data = nullptr;
   Write write = Write::kOverwrite;
@@ -52,7 +52,7 @@ struct GradientOut {
 struct NormSums {
   float* count = nullptr;    // [1]
   float* sum = nullptr;      // [cols]
-  float* squares = nullptr;  // [cols]: of distances to the mean
+  float* squares = nullptr;  // [cols]: sums of squared distances to the mean
 };
 
 class InteractionOperations {
@@ -70,9 +70,9 @@ class InteractionOperations {
   // y = a z + x, number by number.
   virtual void Cross(const CrossShape& shape, const float* a, const float* z,
                      const float* x, float* y) = 0;
-  // da = dy z, dz = dy a (summed over the columns if z_cols is 1). dx is dy.
-  // da is written before dz is, and after it a and z are still read: none of
-  // them overlap.
+  // da = dy z, dz = dy a (summed over the columns if z_cols is 1). dx is dy. da
+  // is written before dz, and a and z are read after that. So none of these
+  // arrays may overlap.
   virtual void CrossBackward(const CrossShape& shape, const float* a,
                              const float* z, const float* dy, GradientOut da,
                              GradientOut dz) = 0;
@@ -122,17 +122,19 @@ class InteractionOperations {
                                     const float* v, const float* dy,
                                     GradientOut dx, GradientOut dv) = 0;
 
-  // Mean = sum / count and variance = squares / count; 0 and 1 where the count
-  // is not above 0, and no variance is below 0.
+  // mean = sum / count and variance = max(squares / count, 0). They are 0 and 1
+  // where the count is not above 0.
   virtual void NormMoments(size_t cols, const NormSums& sums, float* mean,
                            float* variance) = 0;
-  // count = decay count + rows, sum = decay sum + sum_r x[r],
-  // squares = decay squares + sum_r (x[r] - mean)^2, with the mean from before,
-  // or where there is none that of x. Without rows nothing happens.
+  // count = decay count + rows, sum = decay sum + sum_r x[r], squares = decay
+  // squares + sum_r (x[r] - mean)^2, with the mean of the sums before this
+  // call, or the mean of x where the count was not above 0. Without rows
+  // nothing changes.
   virtual void LearnNorm(size_t rows, size_t cols, float decay, const float* x,
                          const NormSums& sums) = 0;
-  // y[r, c] = (x[r, c] - mean[c]) / sqrt(variance[c] + epsilon); a null mean is
-  // 0, which makes it its own gradient.
+  // y[r, c] = (x[r, c] - mean[c]) / sqrt(variance[c] + epsilon); a null mean
+  // stands for 0. With a null mean, it also computes the gradient: x is dy
+  // then.
   virtual void Standardize(size_t rows, size_t cols, float epsilon,
                            const float* mean, const float* variance,
                            const float* x, Write write, float* y) = 0;

@@ -1,5 +1,5 @@
-// One kind of node of a network: how its output and the gradients by its
-// inputs and parameters are computed. See layers.h for the kinds there are.
+// One kind of node of a network: computes its output, and the gradients by its
+// inputs and parameters. See layers.h for the kinds.
 
 #ifndef OARLOCK_NN_LAYER_H_
 #define OARLOCK_NN_LAYER_H_
@@ -19,34 +19,35 @@
 
 namespace oarlock::nn {
 
-// What a layer wants to learn: name "weight", without offset.
+// A parameter of a layer, such as "weight". It has no offset.
 struct LayerParameter {
   std::string name;
   std::vector<size_t> shape;
   ParameterInit init;
 };
 
-// What a layer learns in Forward, without a gradient.
+// A statistic that a layer updates in Forward, without a gradient.
 struct LayerStatistic {
   std::string name;  // "mean"
   std::vector<size_t> shape;
   float start = 0;
 };
 
-// What a layer is beside its kind, the shapes of its inputs and its parameters,
-// for programs that read exported models (docs/export_format.md).
+// An option of a layer, in addition to its kind, the shapes of its inputs and
+// its parameters. For programs that read exported models
+// (docs/export_format.md).
 struct LayerOption {
   std::string name;  // "activation"
   std::variant<size_t, std::string> value;
 };
 
-// Numbers that stand for statistics in an exported model.
+// Numbers that replace statistics in an exported model.
 struct ExportedMoments {
   std::string name;  // "mean"
   std::vector<float> values;
 };
 
-// All pointers are to the backend's memory, those in `step` too. A tensor
+// All pointers point to the backend's memory, even those in `step`. A tensor
 // holds step.num_examples examples of its shape.
 struct ForwardArgs {
   MathBackend& math;
@@ -57,18 +58,19 @@ struct ForwardArgs {
   absl::Span<float* const> statistics;
   float* scratch = nullptr;  // kept until Backward; see ScratchFloats
   float* output = nullptr;
-  // Floats between examples: more than the tensor's size only where
+  // Floats from one example to the next: more than the tensor's size only where
   // CanStrideOutput().
   size_t output_stride = 0;
-  double* loss_sum = nullptr;  // of the host; a loss adds to it by Finish
-  size_t node = 0;             // its number in the network
+  double* loss_sum =
+      nullptr;  // in host memory; a loss adds to it, at the latest in Finish
+  size_t node = 0;  // the node's number in the network
 };
 
-// Where a gradient goes. Null data: nobody wants it.
+// Where a gradient is written. Null data: it is not needed.
 struct GradientTarget {
   float* data = nullptr;
-  // Floats wanted of each example, and the distance between examples. Less
-  // than the tensor's size only where CanNarrowGradient().
+  // Number of floats needed of each example, and the distance from one example
+  // to the next. Less than the tensor's size only where CanNarrowGradient().
   size_t width = 0;
   Write write = Write::kOverwrite;
 };
@@ -81,11 +83,12 @@ struct BackwardArgs {
   absl::Span<const float* const> parameters;
   float* scratch = nullptr;
   const float* output = nullptr;
-  // Gradient by the output: null for a loss. The layer may overwrite it.
-  // output_gradient_width floats of each example, the first of the tensor.
+  // Gradient by the output: null for a loss. The layer may overwrite it. It has
+  // the first output_gradient_width floats of each example's tensor.
   float* output_gradient = nullptr;
   size_t output_gradient_width = 0;
-  // Floats between examples: more than the width only where CanStrideOutput().
+  // Floats from one example to the next: more than the width only where
+  // CanStrideOutput().
   size_t output_gradient_stride = 0;
   absl::Span<const GradientTarget> input_gradients;
   // Overwritten or added to, as parameter_write says.
@@ -95,15 +98,15 @@ struct BackwardArgs {
   size_t node = 0;
 };
 
-// Immutable, so that all executors share it; thread-safe.
+// Immutable, so all executors can share it; thread-safe.
 class Layer {
  public:
   virtual ~Layer() = default;
-  // "linear": in names and messages.
+  // The kind for names and messages, such as "linear".
   virtual const char* kind() const = 0;
 
-  // The output's shape for inputs of these shapes, or InvalidArgument with
-  // what does not fit.
+  // The shape of the output for inputs of these shapes. InvalidArgument, which
+  // says what is wrong, for shapes that the layer does not support.
   virtual absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const = 0;
   virtual std::vector<LayerParameter> Parameters(
@@ -114,55 +117,56 @@ class Layer {
       absl::Span<const Shape> inputs) const {
     return {};
   }
-  // Floats to remember from Forward to Backward of up to max_examples.
+  // Number of floats to keep from Forward to Backward, for up to max_examples.
   virtual size_t ScratchFloats(const MathBackend& math,
                                absl::Span<const Shape> inputs,
                                size_t max_examples) const {
     return 0;
   }
 
-  // The part of a step that is this node's value as it is, for nodes that
-  // compute nothing; null for all others.
+  // For nodes that compute nothing: the array of the step that is this node's
+  // value. Null for all other nodes.
   virtual const float* External(const StepInput& step) const { return nullptr; }
-  // Whether it computes a loss: output gradients come out of nothing, and the
+  // Whether it computes a loss: it needs no gradient by its output, and the
   // output is a probability.
   virtual bool is_loss() const { return false; }
-  // Whether its output is its inputs one after the other, so that an input may
-  // be written there at once, if its own layer can stride its output, and its
-  // gradient be read there.
+  // Whether its output is its inputs one after the other. Then the layer of an
+  // input may write directly into this output, if it can stride its output, and
+  // read its gradient there.
   virtual bool is_concatenation() const { return false; }
   virtual bool CanStrideOutput() const { return false; }
-  // Whether its output is its one input under another shape of the same size:
-  // then its readers read that, and it is neither computed nor stored.
+  // Whether its output is its only input under another shape of the same size.
+  // Then readers of the output read the input, and the output is neither
+  // computed nor stored.
   virtual bool is_view() const { return false; }
   // Whether Backward needs a Forward with StepInput::training.
   virtual bool learns_in_training_only() const { return false; }
-  // What Forward outside training depends on; nothing: readers of exported
-  // models do not know the kind.
+  // The options on which Forward outside training depends. nullopt: readers of
+  // exported models do not support the kind.
   virtual std::optional<std::vector<LayerOption>> ExportedOptions() const {
     return std::nullopt;
   }
-  // What Forward outside training computes with in place of its statistics,
-  // which lie in the host's memory here: parameters of an exported model,
-  // behind the layer's own.
+  // The numbers that Forward outside training computes from the statistics. In
+  // an exported model they are parameters after the layer's own ones.
+  // `statistics` is in host memory.
   virtual std::vector<ExportedMoments> MomentsOf(
       absl::Span<const Shape> inputs,
       absl::Span<const float* const> statistics) const {
     return {};
   }
-  // Bytes of StepInput::images that it reads of an example.
+  // Number of bytes of StepInput::images that the layer reads per example.
   virtual size_t image_bytes() const { return 0; }
-  // The sparse input whose rows it looks up, or -1.
+  // The sparse input whose rows the layer looks up, or -1.
   virtual int sparse_input() const { return -1; }
-  // Floats of such a row.
+  // Number of floats of such a row.
   virtual size_t row_dim() const { return 0; }
 
-  // How many of the output's leading floats need a gradient, given that of
-  // each input. (What needs none is not computed.)
+  // The number of leading floats of the output that need a gradient, given this
+  // number for each input. (Gradients that are not needed are not computed.)
   virtual size_t OutputGradientWidth(
       absl::Span<const Shape> inputs,
       absl::Span<const size_t> input_widths) const;
-  // Whether Backward can leave out an input gradient's trailing floats.
+  // Whether Backward can omit the trailing floats of an input gradient.
   virtual bool CanNarrowGradient() const { return false; }
 
   virtual void Forward(const ForwardArgs& args) const = 0;

@@ -1,4 +1,5 @@
-// The kinds of nodes. Each takes tensors of any shape that its comment allows.
+// The kinds of nodes. Each supports tensors of any shape that its comment
+// allows.
 
 #ifndef OARLOCK_NN_LAYERS_H_
 #define OARLOCK_NN_LAYERS_H_
@@ -13,7 +14,7 @@
 
 namespace oarlock::nn {
 
-// The dense features of the step, [num_dense] or any shape of that size
+// The dense features of the step, [num_dense] or any other shape of that size
 // (an image). No inputs; copies nothing.
 std::unique_ptr<Layer> NewDenseInput(Shape shape);
 
@@ -30,8 +31,8 @@ struct EmbeddingOptions {
 // for a slot without keys. No inputs.
 std::unique_ptr<Layer> NewEmbedding(const EmbeddingOptions& options);
 
-// Inputs of any shape one after the other, flat. Put first what needs a
-// gradient: what comes last and needs none costs nothing backward.
+// Inputs of any shape one after the other, flat. Put inputs that need a
+// gradient first: last inputs without a gradient cost nothing in Backward.
 std::unique_ptr<Layer> NewConcat();
 
 struct LinearOptions {
@@ -41,8 +42,8 @@ struct LinearOptions {
   WeightStart weight_start = WeightStart::kFanInNormal;
   float bias_init = 0;
 };
-// [num_outputs] = activation(x W + b) of one input x of any shape, flat;
-// parameters weight [num_inputs, num_outputs] and bias [num_outputs].
+// [num_outputs] = activation(x W + b) for one input x of any shape, flat.
+// Parameters: weight [num_inputs, num_outputs] and bias [num_outputs].
 std::unique_ptr<Layer> NewLinear(const LinearOptions& options);
 
 // One input of any shape plus a parameter bias of its shape, which starts
@@ -55,10 +56,10 @@ std::unique_ptr<Layer> NewFlatten();
 struct DropoutOptions {
   float rate = 0.5f;  // 0 or more, less than 1
 };
-// In training each float of one input of any shape becomes 0 with probability
-// `rate` and is divided by 1 - rate otherwise, as StepInput::random_seed says;
-// else the input as it is. (Srivastava et al., 2014, scaled in training as
-// Paddle's upscale_in_train.)
+// One input of any shape. In training, each float becomes 0 with probability
+// `rate`, else it is divided by 1 - rate; StepInput::random_seed determines
+// which. Outside training, the input is not changed. (Srivastava et al., 2014,
+// scaled in training as Paddle's upscale_in_train.)
 std::unique_ptr<Layer> NewDropout(const DropoutOptions& options);
 
 // max(x, 0) of one input of any shape.

@@ -1,5 +1,5 @@
-// Arrays that are not all needed at once, in as little memory as a simple rule
-// finds.
+// Places arrays that are not all needed at the same time into little memory, by
+// a simple rule.
 
 #ifndef OARLOCK_NN_LIFETIMES_H_
 #define OARLOCK_NN_LIFETIMES_H_
@@ -11,7 +11,8 @@
 
 namespace oarlock::nn {
 
-// An array of `size` that is needed at times [begin, end].
+// An array of `size` that is needed from time `begin` to time `end`, both
+// included.
 struct Lifetime {
   size_t size = 0;
   size_t begin = 0;
@@ -20,12 +21,12 @@ struct Lifetime {
 
 struct Places {
   std::vector<size_t> begins;  // of each array
-  size_t total = 0;            // what all of them lie in
+  size_t total = 0;            // size of the memory for all arrays
 };
 
-// Places such that arrays needed at the same time do not overlap: one after
-// the other as given, each at the first gap that is large enough. An array of
-// size 0 lies anywhere.
+// Places such that arrays needed at the same time do not overlap. Arrays are
+// placed in the given order, each into the first gap that is large enough. The
+// place of an array of size 0 has no meaning.
 Places PlaceByLifetime(absl::Span<const Lifetime> arrays);
 
 }  // namespace oarlock::nn

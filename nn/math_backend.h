@@ -1,17 +1,18 @@
-// The mathematics of layers over one interface: the reference loops
-// (reference_backend.h, the oracle of all others), oneDNN on a CPU
-// (onednn_backend.h), a GPU (cuda/cuda_backend.h).
+// The interface of the mathematics of layers. It is implemented by the
+// reference loops (reference_backend.h, the oracle of all others), by oneDNN on
+// a CPU (onednn_backend.h) and on a GPU (cuda/cuda_backend.h).
 //
-// All arrays are row-major 32-bit floats and lie in memory of the backend:
-// got from Allocate, or any host memory where uses_host_memory(). A call is
-// one layer's whole operation on a batch, so a virtual call costs nothing.
-// "[a, b]" is the shape of an array, outermost dimension first; without a
-// stride its rows follow one another. Inputs and outputs do not overlap
-// unless the operation says so. A size of 0 is legal everywhere. Operations are
-// done in the order of the calls, maybe later than those return: what comes to
-// the host is there after Finish.
+// All arrays are row-major 32-bit floats in memory of the backend: memory from
+// Allocate, or any host memory where uses_host_memory(). A call is a layer's
+// whole operation on a batch, so the cost of a virtual call does not matter.
+// "[a, b]" is the shape of an array, outermost dimension first. Without a
+// stride its rows are contiguous. Inputs and outputs do not overlap unless the
+// operation says so. A size of 0 is legal everywhere. Operations run in the
+// order of the calls, but perhaps after the calls return. Results for the host
+// are there after Finish.
 //
-// Thread safety: one thread at a time; every executor has its own backend.
+// Thread safety: only one thread at a time may use a backend; every executor
+// has its own.
 
 #ifndef OARLOCK_NN_MATH_BACKEND_H_
 #define OARLOCK_NN_MATH_BACKEND_H_
@@ -38,9 +39,9 @@ struct Matrix {
   bool transposed = false;
 };
 
-// Bags of rows to sum, or to take the mean of: bag number e * num_slots + s
-// belongs to slot s of example e and becomes `width` floats at out[e *
-// ExampleStride() + s * width].
+// Bags of rows; the result of a bag is the sum or the mean of its rows. Bag
+// number e * num_slots + s belongs to slot s of example e and becomes `width`
+// floats at out[e * ExampleStride() + s * width].
 struct RowBags {
   size_t num_examples = 0;
   size_t num_slots = 0;
@@ -49,16 +50,18 @@ struct RowBags {
   size_t column_begin = 0;
   size_t width = 0;
   // Bag b holds rows row_of_key[offsets[b]] up to, not including,
-  // row_of_key[offsets[b + 1]]. Null offsets: bag b is the one row
+  // row_of_key[offsets[b + 1]]. Null offsets: bag b holds only row
   // row_of_key[b].
   const uint32_t* row_of_key = nullptr;
   const uint32_t* offsets = nullptr;
-  // Numbers in row_of_key, all below num_rows. For gradients only.
+  // The length of row_of_key, whose numbers are below num_rows. For gradients
+  // only.
   size_t num_keys = 0;
   size_t num_rows = 0;
-  // A bag is the sum of its rows, or their mean.
+  // The result of a bag is the mean of its rows instead of their sum.
   bool mean = false;
-  // Floats between the examples of `out`; 0: they follow one another.
+  // Floats from one example of `out` to the next; 0: the examples are
+  // contiguous.
   size_t out_stride = 0;
 
   size_t ExampleStride() const {
@@ -66,16 +69,16 @@ struct RowBags {
   }
 };
 
-// The rows of a batch when some are cached from batches before: row r is number
-// miss_of_row[r] of the missed ones, or that of entry entry_of_row[r].
+// The rows of a batch when some are cached from earlier batches. Row r is
+// missed row number miss_of_row[r], or the row in entry entry_of_row[r].
 struct CachedRows {
   static constexpr uint32_t kNone = ~uint32_t{0};
 
   size_t num_rows = 0;
   size_t row_dim = 0;
-  // [num_rows] each. A row that is not missed (kNone) has an entry; one that
-  // is, and has an entry, is cached there from now on. No two rows have the
-  // same entry.
+  // [num_rows] each. A row that is not missed (kNone in miss_of_row) has an
+  // entry. A missed row with an entry is cached there from now on. No two rows
+  // have the same entry.
   const uint32_t* miss_of_row = nullptr;
   const uint32_t* entry_of_row = nullptr;
 };
@@ -95,26 +98,28 @@ struct LinearArgs {
   Activation activation = Activation::kNone;
   const float* x = nullptr;       // [rows, inputs]
   const float* weight = nullptr;  // [inputs, outputs]
-  // [outputs], or null: then there is no activation either.
+  // [outputs], or null; with null there is no activation either.
   const float* bias = nullptr;
-  // LinearScratch floats. LinearBackward gets what Linear has left there.
+  // LinearScratch floats. LinearBackward needs the contents that Linear has
+  // left there.
   float* scratch = nullptr;
 };
 
-// Where the gradients of a linear layer come from and go.
+// The input and the outputs of a linear layer's gradients.
 struct LinearGradients {
-  float* dy = nullptr;  // [rows, outputs], by y; may be overwritten
+  float* dy = nullptr;  // [rows, outputs], gradient by y; may be overwritten
   Write parameter_write = Write::kOverwrite;
   float* dweight = nullptr;
   float* dbias = nullptr;  // null if there is no bias
-  // [rows, dx_width]: by the first dx_width columns of x; null: not wanted.
+  // [rows, dx_width]: gradient by the first dx_width columns of x; null: not
+  // needed.
   float* dx = nullptr;
   size_t dx_width = 0;
   Write dx_write = Write::kOverwrite;
 };
 
-// Operations on images are those of ImageOperations, those of features with
-// each other, of InteractionOperations.
+// ImageOperations has the operations on images, InteractionOperations the
+// interactions of features.
 class MathBackend : public ImageOperations, public InteractionOperations {
  public:
   virtual const char* name() const = 0;
@@ -125,37 +130,38 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   virtual void* Allocate(size_t num_bytes) = 0;
   virtual void Free(void* memory) = 0;
   virtual void CopyIn(const void* host, size_t num_bytes, void* to) = 0;
-  // `host` holds it after Finish; nothing may overwrite `from` before.
+  // `host` holds the copy after Finish; nothing may overwrite `from` before.
   virtual void CopyOutLater(const void* from, size_t num_bytes, void* host) = 0;
-  // Waits for what the calls before it bring to the host: copies and losses.
+  // Waits for the results of earlier calls that go to the host: copies and
+  // losses.
   virtual void Finish() = 0;
   void CopyOut(const void* from, size_t num_bytes, void* host) {
     CopyOutLater(from, num_bytes, host);
     Finish();
   }
-  // Whether operations read and write host memory directly, so that nothing
-  // need be copied in or out.
+  // Whether operations read and write host memory directly, so that no copies
+  // in or out are necessary.
   virtual bool uses_host_memory() const = 0;
-  // The device that has the memory, for those with kernels of their own, as
-  // optimizers are; null where there is none. What it and the backend are asked
-  // is done in one order.
+  // The device with the memory, for callers with kernels of their own, such as
+  // optimizers. Null where there is no device. Calls to the device and to the
+  // backend run in one common order.
   virtual cuda::Device* compute_device() { return nullptr; }
 
   virtual void Fill(size_t size, float value, float* y) = 0;
 
   // ---- Products, bias, activation ----
 
-  // c[i, j] = sum over l < k of a(i, l) * b(l, j), for i < m and j < n;
-  // c's rows are c_stride apart and columns beyond n are left alone.
+  // c[i, j] = sum over l < k of a(i, l) * b(l, j), for i < m and j < n; The
+  // rows of c are c_stride apart; columns beyond n are not changed.
   virtual void MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b,
                       Write write, float* c, size_t c_stride) = 0;
 
   // y = activation(y + bias), y [rows, cols], bias [cols].
   virtual void AddBias(size_t rows, size_t cols, const float* bias,
                        Activation activation, float* y) = 0;
-  // Of AddBias's output `y` (not read for kNone) and the gradient `dy` by it:
-  // makes dy the gradient by its input, and overwrites `dbias` [cols] with
-  // that by the bias.
+  // `y` is the output of AddBias (not read for kNone), `dy` the gradient by it.
+  // Changes dy to the gradient by the input, and writes the gradient by the
+  // bias to `dbias` [cols].
   virtual void AddBiasBackward(size_t rows, size_t cols, const float* y,
                                Activation activation, float* dy, Write write,
                                float* dbias) = 0;
@@ -167,7 +173,8 @@ class MathBackend : public ImageOperations, public InteractionOperations {
                             Write write, float* dx) = 0;
 
   // y[i] = x[i] / (1 - rate) where RandomUniform(seed, i) of base/random.h is
-  // at least `rate`, else 0. rate is in [0, 1). Its own gradient: of dy.
+  // at least `rate`, else 0. rate is in [0, 1). With dy as x, it computes the
+  // gradient.
   virtual void Dropout(size_t size, float rate, uint64_t seed, const float* x,
                        Write write, float* y) = 0;
 
@@ -180,7 +187,8 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   }
   // y [rows, outputs] is overwritten.
   virtual void Linear(const LinearArgs& args, float* y);
-  // After Linear of the same arguments, whose arrays still hold what they held.
+  // REQUIRES: Linear was called before with the same arguments, and their
+  // arrays have not changed.
   virtual void LinearBackward(const LinearArgs& args, const float* y,
                               const LinearGradients& gradients);
 
@@ -201,13 +209,14 @@ class MathBackend : public ImageOperations, public InteractionOperations {
 
   // out[bag] = the sum or mean of the bag's rows, 0 for an empty bag.
   virtual void SumBags(const RowBags& bags, const float* rows, float* out) = 0;
-  // Adds the gradient by each bag, of a mean divided by its rows, to the
-  // gradient of each of its rows, in the order of the keys.
+  // Adds the gradient by each bag to the gradient of each of its rows, in the
+  // order of the keys. For a mean, the gradient is divided by the number of the
+  // bag's rows.
   virtual void SumBagsBackward(const RowBags& bags, const float* dout,
                                float* drows) = 0;
 
-  // Writes the batch's rows to `rows` [num_rows, row_dim], of the missed ones
-  // and of `entries`, both of row_dim floats a row.
+  // Copies the batch's rows from `missed` and `entries` to `rows` [num_rows,
+  // row_dim]. Rows have row_dim floats in all three arrays.
   virtual void GatherRows(const CachedRows& cached, const float* missed,
                           float* entries, float* rows) = 0;
 
@@ -225,9 +234,9 @@ class MathBackend : public ImageOperations, public InteractionOperations {
   // added to `loss_sum`, which is the host's ----
 
   // labels [rows]: the number of the right class, below `classes` (crashes
-  // otherwise: who reads the data has checked). probabilities [rows, classes]
-  // = softmax of the logits. The loss is the sum of
-  // log(sum_c exp(logit_c)) - logit_label, computed so that no exponential
+  // otherwise: the reader of the data has already checked labels).
+  // probabilities [rows, classes] = softmax of the logits. The loss is the sum
+  // of log(sum_c exp(logit_c)) - logit_label, computed so that no exponential
   // overflows.
   virtual void SoftmaxCrossEntropy(size_t rows, size_t classes,
                                    const float* logits, const float* labels,
@@ -249,7 +258,7 @@ class MathBackend : public ImageOperations, public InteractionOperations {
                                            Write write, float* dlogits) = 0;
 };
 
-// Memory of a backend, given back when it goes. The backend outlives it.
+// Memory of a backend, which the destructor frees. The backend outlives it.
 class BackendArray {
  public:
   BackendArray() = default;
@@ -269,7 +278,7 @@ class BackendArray {
   float* floats() const { return static_cast<float*>(data_); }
   void* data() const { return data_; }
   size_t num_bytes() const { return num_bytes_; }
-  // Room for at least num_bytes; what was there is lost when it grows.
+  // Makes room for at least num_bytes; growing loses the contents.
   void Reserve(MathBackend* math, size_t num_bytes) {
     if (num_bytes > num_bytes_) *this = BackendArray(math, num_bytes);
   }

@@ -33,7 +33,8 @@ class Network {
   struct Node {
     std::string name;
     std::unique_ptr<Layer> layer;
-    // Numbers of earlier nodes, none of them a view. A view's is what it shows.
+    // Numbers of earlier nodes. An input that is a view is replaced by the node
+    // that it views.
     std::vector<size_t> inputs;
     std::vector<Shape> input_shapes;
     Shape shape;
@@ -41,29 +42,30 @@ class Network {
     size_t gradient_width = 0;
     std::vector<size_t> parameter_offsets;
     std::vector<size_t> statistic_offsets;
-    // The concatenation in whose output this node's value lies, and in whose
-    // gradient its gradient, from float place_begin of each example on; the
-    // node itself if it has arrays of its own.
+    // The concatenation whose arrays hold this node's value and gradient, from
+    // float place_begin of each example on. It is the node itself if the node
+    // has arrays of its own.
     size_t place = 0;
     size_t place_begin = 0;
   };
 
-  // In an order in which each comes after its inputs.
+  // The nodes, each after its inputs.
   const std::vector<Node>& nodes() const { return nodes_; }
-  // The node whose output are the predictions.
+  // The node whose output is the predictions.
   size_t prediction() const { return prediction_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   size_t num_parameters() const { return num_parameters_; }
-  // What batch norm learns without gradients; each starts at a constant.
+  // The statistics of norm layers, which change without gradients; each starts
+  // at a constant.
   const std::vector<ParameterSpec>& statistics() const { return statistics_; }
   size_t num_statistics() const { return num_statistics_; }
-  // [num_statistics()]: what each starts at.
+  // [num_statistics()]: the start value of each statistic.
   std::vector<float> InitialStatistics() const;
   // Floats of a row of each sparse input.
   const std::vector<size_t>& row_dims() const { return row_dims_; }
-  // Floats of the step's dense features; 0 if no node reads them.
+  // Number of the step's dense features; 0 if no node reads them.
   size_t num_dense() const { return num_dense_; }
-  // Bytes of an image of the step; 0 if no node reads them.
+  // Number of bytes of an image of the step; 0 if no node reads images.
   size_t num_image_bytes() const { return num_image_bytes_; }
 
  private:
@@ -81,20 +83,21 @@ class Network {
   size_t num_image_bytes_ = 0;
 };
 
-// Nodes are added after their inputs. The first mistake is kept and comes out
-// of Build; what is added after it does nothing.
+// Nodes are added after their inputs. The first error is kept, and Build
+// returns it. After it, Add does nothing.
 class NetworkBuilder {
  public:
   NetworkBuilder();
   ~NetworkBuilder();
 
-  // A node called `name` (unique): its parameters are "name/weight" and so
-  // on, in the order of the nodes in the flat vector.
+  // Adds a node called `name`, which must be unique. Its parameters are called
+  // "name/weight" and so on; in the flat vector they are in the order of the
+  // nodes.
   NodeId Add(const std::string& name, std::unique_ptr<Layer> layer,
              const std::vector<NodeId>& inputs);
 
   // `prediction` is a loss; every node leads to a loss. InvalidArgument names
-  // the node that is wrong and why. The builder is spent afterwards.
+  // the wrong node and the reason. The builder cannot be used afterwards.
   absl::StatusOr<std::unique_ptr<Network>> Build(NodeId prediction);
 
  private:
@@ -108,7 +111,7 @@ class NetworkBuilder {
   void PlaceInConcatenations();
 
   absl::Status status_;
-  // Of each node, whether an earlier view or a node reads it, as Add was told.
+  // For each node, whether a later node or view has it as an input of Add.
   std::vector<bool> used_;
   std::unique_ptr<Network> network_;
 };

@@ -1,7 +1,8 @@
-// Norms that remember by sums over examples (counts, sums, squares). Sums of
-// several workers add up, so what each of them learns can be pushed as a
-// gradient; running averages could not. Statistics: count [1], sum and squares
-// [columns], the latter of distances to the mean as it was.
+// Norms whose statistics are sums over examples (counts, sums, squares). The
+// sums of several workers add up, so the changes of each worker can be pushed
+// as a gradient. Changes of running averages could not. Statistics: count [1],
+// sum and squares [columns]. Squares are those of the distances to the mean at
+// that time.
 
 #ifndef OARLOCK_NN_NORM_LAYERS_H_
 #define OARLOCK_NN_NORM_LAYERS_H_
@@ -14,24 +15,24 @@
 namespace oarlock::nn {
 
 struct BatchNormOptions {
-  // What a step leaves of the sums before it: those of about the last 1 /
-  // (1 - decay) steps count.
+  // Factor by which a step multiplies the sums before it. So about the last 1 /
+  // (1 - decay) steps have an effect.
   float decay = 0.99f;
   float epsilon = 1e-5f;
   Activation activation = Activation::kNone;
 };
 // activation((x - mean) / sqrt(variance + epsilon) * scale + shift) of one
-// input of any shape, number by number (Ioffe and Szegedy, 2015): in training
-// mean and variance are the batch's, else those of the sums, and 0 and 1 while
-// there are none. Parameters scale and shift, which start at 1 and 0. Learns in
-// training only.
+// input of any shape, number by number (Ioffe and Szegedy, 2015): In training,
+// mean and variance are those of the batch. Otherwise they follow from the
+// sums, and are 0 and 1 while the count is 0. Parameters: scale and shift,
+// which start at 1 and 0. The statistics change only in training.
 std::unique_ptr<Layer> NewBatchNorm(const BatchNormOptions& options);
 
-// (x - mean) / sqrt(variance) of one input of any shape, number by number, by
-// the sums as they were before the step: PaddlePaddle's data_norm. The sums
-// start as those of 10,000 examples of mean 0 and variance 1, and keep .999999
-// of themselves in a step. No parameters; the gradient takes mean and variance
-// for constants. A variance of 0 divides by sqrt(1e-5).
+// (x - mean) / sqrt(variance) of one input of any shape, number by number, from
+// the sums before the step: PaddlePaddle's data_norm. The sums start as the
+// sums of 10,000 examples of mean 0 and variance 1. A step multiplies them by
+// .999999. No parameters; the gradient treats mean and variance as constants.
+// With a variance of 0 the divisor is sqrt(1e-5).
 std::unique_ptr<Layer> NewDataNorm();
 
 }  // namespace oarlock::nn

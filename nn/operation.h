@@ -1,4 +1,4 @@
-// What operations of a math backend have in common.
+// Types that the operations of a math backend share.
 
 #ifndef OARLOCK_NN_OPERATION_H_
 #define OARLOCK_NN_OPERATION_H_
@@ -9,8 +9,8 @@ enum class Activation { kNone, kRelu };
 
 // What an operation does with the array that it writes.
 enum class Write {
-  kOverwrite,  // what was there is not read, not even a NaN
-  kAdd,        // the result is added
+  kOverwrite,  // the old contents are not read and may be NaN
+  kAdd,        // the result is added to the contents
 };
 
 }  // namespace oarlock::nn

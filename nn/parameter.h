@@ -1,5 +1,5 @@
-// The parameters of a network: where they lie in one flat vector and how they
-// start. The same for its statistics, which lie in a second one.
+// The parameters of a network: their offsets in one flat vector and their start
+// values. The same for its statistics, which are in a second vector.
 
 #ifndef OARLOCK_NN_PARAMETER_H_
 #define OARLOCK_NN_PARAMETER_H_
@@ -11,7 +11,7 @@
 
 namespace oarlock::nn {
 
-// How a parameter starts.
+// The start values of a parameter.
 struct ParameterInit {
   enum class Kind { kConstant, kUniform, kNormal };
   Kind kind = Kind::kConstant;
@@ -19,19 +19,19 @@ struct ParameterInit {
   float value = 0;
 };
 
-// How a weight starts whose spread depends on how many inputs and outputs a
-// unit has: on its fans.
+// The start of a weight whose spread depends on the number of inputs and
+// outputs of a unit: fan_in and fan_out.
 enum class WeightStart {
   // Normal, deviation 1 / sqrt(fan_in): Fluid's quick start.
   kFanInNormal,
   // Normal, deviation sqrt(2 / fan_in): He et al., Delving deep into
-  // rectifiers, 2015. Paddle's default of convolutions.
+  // rectifiers, 2015. Paddle's default for convolutions.
   kHeNormal,
   // Uniform within sqrt(6 / (fan_in + fan_out)): Glorot and Bengio,
   // Understanding the difficulty of training deep feedforward networks, 2010.
-  // Paddle's default of linear layers.
+  // Paddle's default for linear layers.
   kXavierUniform,
-  // Uniform within 1 / sqrt(fan_in). PyTorch's default of both.
+  // Uniform within 1 / sqrt(fan_in). PyTorch's default for both.
   kFanInUniform,
   kZero,
 };
@@ -62,7 +62,7 @@ inline ParameterInit InitOf(WeightStart start, size_t fan_in, size_t fan_out) {
   return normal(1 / std::sqrt(in));
 }
 
-// A dense parameter inside the model's one flat vector.
+// A dense parameter in the flat vector of the model.
 struct ParameterSpec {
   std::string name;           // "fc1/weight"
   std::vector<size_t> shape;  // outermost first

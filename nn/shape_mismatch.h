@@ -1,4 +1,4 @@
-// What a layer says to inputs of the wrong shapes.
+// The error of a layer for inputs of the wrong shapes.
 
 #ifndef OARLOCK_NN_SHAPE_MISMATCH_H_
 #define OARLOCK_NN_SHAPE_MISMATCH_H_
@@ -14,7 +14,7 @@
 
 namespace oarlock::nn {
 
-// InvalidArgument: the layer got inputs of these shapes, takes `legal`.
+// InvalidArgument: the layer got inputs of these shapes and supports `legal`.
 inline absl::Status ShapeMismatch(const Layer& layer,
                                   absl::Span<const Shape> shapes,
                                   const char* legal) {

@@ -1,4 +1,4 @@
-// What goes into a step of training and what comes out.
+// Input and output of a step of training.
 
 #ifndef OARLOCK_NN_STEP_H_
 #define OARLOCK_NN_STEP_H_
@@ -13,22 +13,23 @@ namespace oarlock::nn {
 
 // The rows that a batch needs of one sparse input.
 struct SparseInput {
-  // [num_rows, row_dim]: each distinct key's row once. With cached rows only
-  // the missed ones, [num_missed, row_dim].
+  // [num_rows, row_dim]: the row of each distinct key once. With cached rows
+  // only the missed rows, [num_missed, row_dim].
   const float* rows = nullptr;
   size_t num_rows = 0;
   // For each key of the input's slots, in the batch's order (see
   // data/batch.h), the number of its row: below num_rows.
   absl::Span<const uint32_t> row_of_key;
-  // As Batch::offsets, of the input's slots; empty: one key per slot. A slot
-  // with several keys is the sum or mean of their rows, one with none is zero.
+  // As Batch::offsets, for the input's slots; empty: one key per slot. The
+  // value of a slot with several keys is the sum or mean of their rows, of a
+  // slot without keys zero.
   absl::Span<const uint32_t> offsets;
-  // As Batch::weights; empty: 1 for all. In host memory.
+  // As Batch::weights; empty: all weights are 1. In host memory.
   absl::Span<const float> weights;
 
-  // Of an executor that caches rows from batch to batch, in `cache_rows`
-  // entries: as CachedRows in math_backend.h, [num_rows] each. cache_rows 0:
-  // caches none.
+  // For an executor that caches rows from batch to batch, in `cache_rows`
+  // entries: as CachedRows in math_backend.h, [num_rows] each. cache_rows 0: no
+  // row is cached.
   size_t cache_rows = 0;
   size_t num_missed = 0;
   absl::Span<const uint32_t> miss_of_row;
@@ -37,8 +38,8 @@ struct SparseInput {
 
 struct StepInput {
   size_t num_examples = 0;
-  // Whether batch norm normalises by the batch and learns running statistics,
-  // and dropout drops. Backward wants true of networks with such layers.
+  // Whether batch norm uses the batch's moments and updates its statistics, and
+  // dropout drops. Must be true before Backward for networks with such layers.
   bool training = false;
   const float* labels = nullptr;  // [num_examples]
   const float* dense = nullptr;   // [num_examples, num_dense]
@@ -46,31 +47,34 @@ struct StepInput {
   const uint8_t* images = nullptr;
   std::vector<SparseInput> sparse;
   const float* parameters = nullptr;  // [num_parameters]
-  // [num_statistics]: the running statistics of batch norm. Read, and moved by
-  // Forward when `training`.
+  // [num_statistics]: the statistics of norm layers. Forward reads them, and
+  // updates them when `training`.
   float* statistics = nullptr;
-  // What dropout drops: the same for the same number.
+  // Determines what dropout drops: the same floats for the same number.
   uint64_t random_seed = 0;
   // Factor on the gradient of the sum of the examples' losses: 1 for a summed
-  // loss, 1 / nominal batch size for a mean loss, so that a short last batch
-  // weighs what its examples weigh.
+  // loss, 1 / nominal batch size for a mean loss, so that every example of a
+  // short last batch has the usual weight.
   float gradient_scale = 1;
   // Add to parameter_gradients instead of overwriting them, so that several
-  // steps travel as one push.
+  // steps are one push.
   bool accumulate_parameter_gradients = false;
   // `parameters`, `statistics` and StepOutput::parameter_gradients are in the
-  // backend's memory and stay there. All else is the host's, as always.
+  // backend's memory and stay there. All other arrays are in host memory, as
+  // always.
   bool parameters_in_backend = false;
 };
 
 struct StepOutput {
-  // Natural-log loss summed over examples, without the scale.
+  // Natural-log loss summed over examples, without gradient_scale.
   double loss_sum = 0;
   // Probability of label 1 of each example; with more than two classes the
-  // probabilities of all, [num_examples, classes]. Valid until the next call.
+  // probabilities of all classes, [num_examples, classes]. Valid until the next
+  // call.
   absl::Span<const float> predictions;
-  // Backward only, given by the caller. One [num_rows, row_dim] array per
-  // sparse input, overwritten; and [num_parameters], overwritten or added to.
+  // For Backward only; the caller sets these pointers. One [num_rows, row_dim]
+  // array per sparse input, which is overwritten; and [num_parameters], which
+  // is overwritten or added to.
   std::vector<float*> row_gradients;
   float* parameter_gradients = nullptr;
 };

@@ -14,9 +14,9 @@
 
 namespace oarlock::nn {
 
-// Dimensions of one example's part, outermost first; the batch dimension
-// comes before them and is not written. [26, 10] are 26 rows of 10 floats,
-// [3, 32, 32] an image of three planes, [] one number.
+// The dimensions for one example, outermost first. The batch dimension comes
+// before them and is not listed. [26, 10] is 26 rows of 10 floats, [3, 32, 32]
+// an image of three planes, [] one number.
 class Shape {
  public:
   Shape() = default;
@@ -26,7 +26,7 @@ class Shape {
   const std::vector<size_t>& dims() const { return dims_; }
   size_t rank() const { return dims_.size(); }
   size_t operator[](size_t i) const { return dims_[i]; }
-  // Floats of one example.
+  // Number of floats of one example.
   size_t size() const {
     size_t size = 1;
     for (size_t dim : dims_) size *= dim;

@@ -1,5 +1,5 @@
-// Bags of rows with weights: few inputs have them, so these are plain loops in
-// host memory, beside the backends.
+// Bags of rows with weights. Few inputs have weights, so these are plain loops
+// in host memory, outside the backends.
 
 #ifndef OARLOCK_NN_WEIGHTED_BAGS_H_
 #define OARLOCK_NN_WEIGHTED_BAGS_H_
@@ -9,10 +9,11 @@
 namespace oarlock::nn {
 
 // out[bag] = the sum of weights[k] times the row of key k, over the bag's keys
-// in their order; 0 for an empty bag. `weights` are one for each key.
+// in their order; 0 for an empty bag. `weights` has one weight for each key.
 void SumWeightedBags(const RowBags& bags, const float* weights,
                      const float* rows, float* out);
-// Adds weights[k] times the gradient by its bag to that of key k's row.
+// Adds, for each key k, weights[k] times the gradient by its bag to the
+// gradient of its row.
 void SumWeightedBagsBackward(const RowBags& bags, const float* weights,
                              const float* dout, float* drows);
 

@@ -1,4 +1,4 @@
-// A window that moves over an image: of a convolution or a pooling.
+// The window of a convolution or a pooling, which moves over an image.
 
 #ifndef OARLOCK_NN_WINDOW_H_
 #define OARLOCK_NN_WINDOW_H_
@@ -16,9 +16,9 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-// At position (i, j) the window's element (k, l) lies on the image's pixel
-// (i * stride.height + k - padding.height, j * stride.width + l -
-// padding.width), which may be outside the image.
+// At position (i, j), element (k, l) of the window covers the image's pixel (i
+// * stride.height + k - padding.height, j * stride.width + l - padding.width),
+// which may be outside the image.
 struct Window {
   Extent kernel = {1, 1};
   Extent stride = {1, 1};
@@ -32,8 +32,8 @@ inline Window SquareWindow(size_t size, size_t stride = 1, size_t padding = 0) {
   return {{size, size}, {stride, stride}, {padding, padding}};
 }
 
-// How many positions a kernel has along one side: those at which it does not
-// reach beyond the padding. 0 if it is larger than the padded image.
+// The number of positions of a kernel along one side at which it does not
+// extend beyond the padding. 0 if the kernel is larger than the padded image.
 inline size_t NumPositions(size_t image, size_t kernel, size_t stride,
                            size_t padding) {
   const size_t padded = image + 2 * padding;
@@ -53,7 +53,7 @@ struct Interval {
   size_t end = 0;
 };
 
-// The kernel's elements that lie inside the image at a position, along one
+// The kernel's elements that are inside the image at a position, along one
 // side.
 inline Interval ElementsInside(size_t position, size_t image, size_t kernel,
                                size_t stride, size_t padding) {

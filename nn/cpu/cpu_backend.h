@@ -1,7 +1,8 @@
-// What the CPU's fast backends share: memory of the host, every operation that
-// is no large product or convolution by Highway (cpu_kernels.h and siblings),
-// and products with a side of at most kNarrow, which a library for matrices
-// does at a fraction of the memory's speed.
+// The common part of the fast backends for the CPU. They use host memory. They
+// compute with Highway (cpu_kernels.h and siblings) every operation except
+// large products and convolutions. This includes products with a side of at
+// most kNarrow: a matrix library computes them at a fraction of the memory's
+// speed.
 
 #ifndef OARLOCK_NN_CPU_CPU_BACKEND_H_
 #define OARLOCK_NN_CPU_CPU_BACKEND_H_
@@ -20,8 +21,8 @@ namespace oarlock::nn {
 
 class CpuBackend : public CpuInteractions {
  public:
-  // Operations on images, and what derived classes do, are computed by so many
-  // threads, at least 1.
+  // `threads` threads, at least 1, compute the operations on images and those
+  // of derived classes.
   explicit CpuBackend(int threads) : threads_(threads) {}
 
   void MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
@@ -80,19 +81,20 @@ class CpuBackend : public CpuInteractions {
 
  protected:
   int threads() const { return threads_; }
-  // MatMul of sizes above 0 that is not narrow.
+  // MatMul for sizes above 0 that are not narrow.
   virtual void WideMatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b,
                           Write write, float* c, size_t c_stride) = 0;
-  // Whether a product of an [*, inputs] by an [inputs, outputs] matrix, and
-  // both of its gradients, are narrow.
+  // Whether the product of an [*, inputs] and an [inputs, outputs] matrix is
+  // narrow; then both of its gradients are narrow too.
   static bool IsNarrow(size_t inputs, size_t outputs) {
     return inputs <= cpu_kernels::kNarrow || outputs <= cpu_kernels::kNarrow;
   }
 
  private:
-  // Threads that are worth their start for an operation on so many floats.
+  // The number of threads that pays off for an operation on `floats` floats.
   int ThreadsFor(size_t floats) const;
-  // Calls fn with some of the images, and with where theirs begin in x and y.
+  // Calls fn with some of the images, and with the offsets in x and y at which
+  // they begin.
   void ForImages(
       const PoolingShape& shape,
       absl::FunctionRef<void(const PoolingShape& some, size_t x, size_t y)> fn);
@@ -101,7 +103,7 @@ class CpuBackend : public CpuInteractions {
   const int threads_;
   // The narrow operand, its narrow side outermost.
   std::vector<float> narrow_;
-  // Of BatchNormRoom.
+  // Memory of BatchNormRoom.
   std::vector<double> sums_;
   std::vector<float> parts_;
   std::vector<float> columns_;

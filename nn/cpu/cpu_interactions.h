@@ -1,5 +1,6 @@
-// The operations of interaction_operations.h on a CPU, by Highway
-// (interaction_kernels.h, norm_kernels.h): a part of the CPU's fast backends.
+// The operations of interaction_operations.h on a CPU, with Highway
+// (interaction_kernels.h, norm_kernels.h). They are a part of the fast backends
+// for the CPU.
 
 #ifndef OARLOCK_NN_CPU_CPU_INTERACTIONS_H_
 #define OARLOCK_NN_CPU_CPU_INTERACTIONS_H_
@@ -53,7 +54,8 @@ class CpuInteractions : public HostBackend {
                    float* y) final;
 
  private:
-  // At least so many floats, which calls use one after the other.
+  // Memory for at least `floats` floats. All operations share it, one after the
+  // other.
   float* Room(size_t floats);
 
   std::vector<float> room_;

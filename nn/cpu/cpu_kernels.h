@@ -1,6 +1,5 @@
-// The operations of MathBackend that are no large products, vectorised with
-// Highway for the instruction set found at run time. Contracts as in
-// math_backend.h.
+// The operations of MathBackend except large products, vectorised with Highway
+// for the instruction set found at run time. Contracts as in math_backend.h.
 
 #ifndef OARLOCK_NN_CPU_CPU_KERNELS_H_
 #define OARLOCK_NN_CPU_CPU_KERNELS_H_
@@ -17,24 +16,25 @@ namespace oarlock::nn::cpu_kernels {
 // The largest size that is narrow.
 inline constexpr size_t kNarrow = 4;
 
-// n is narrow, a not transposed; columns [n, k] are those of b.
+// n is narrow, a is not transposed; `columns` [n, k] are the columns of b.
 void NarrowInner(size_t m, size_t n, size_t k, Matrix a, const float* columns,
                  Write write, float* c, size_t c_stride);
 // k is narrow; neither a nor b is transposed.
 void NarrowOuter(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
                  float* c, size_t c_stride);
-// n is narrow, a transposed and b not: a weight's gradient. Uses sums [n, m].
+// n is narrow, a is transposed and b is not: the gradient of a weight. Uses
+// sums [n, m] as memory.
 void NarrowGradient(size_t m, size_t n, size_t k, Matrix a, Matrix b,
                     float* sums, Write write, float* c, size_t c_stride);
 
 // ---- bfloat16: the upper half of a float's bits ----
 
-// y [rows, cols] = the nearest bfloat16 of x, whose rows are x_stride apart;
-// of two equally near the even one. NaN stays NaN.
+// y [rows, cols] = x rounded to the nearest bfloat16, ties to even. The rows of
+// x are x_stride apart. NaN stays NaN.
 void RoundToBfloat16(size_t rows, size_t cols, const float* x, size_t x_stride,
                      uint16_t* y);
-// AddBiasBackward that leaves dy alone and writes the gradient by the input
-// rounded.
+// As AddBiasBackward, but does not change dy and writes the gradient by the
+// input, rounded, to `rounded`.
 void AddBiasBackwardRounded(size_t rows, size_t cols, const float* y,
                             Activation activation, const float* dy, Write write,
                             float* dbias, uint16_t* rounded);

@@ -1,4 +1,4 @@
-// The operations of interaction_operations.h, but for norms (norm_kernels.h),
+// The operations of interaction_operations.h, except norms (norm_kernels.h),
 // vectorised with Highway for the instruction set found at run time. `room` is
 // memory that a call may use.
 

@@ -1,5 +1,5 @@
-// Loops over vectors, for sources that Highway compiles once per instruction
-// set: included after hwy/highway.h.
+// Loops over vectors, for source files that Highway compiles once per
+// instruction set. Include this file after hwy/highway.h.
 
 #if defined(OARLOCK_NN_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef OARLOCK_NN_CPU_LANES_INL_H_
@@ -18,8 +18,8 @@ namespace oarlock::nn::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Calls visit(d, i) so that the lanes of all calls are 0 .. size - 1, each
-// once: full vectors, then fours, then ones. Rows of an embedding are short,
-// so the rest matters.
+// once: full vectors, then fours, then ones. Rows of an embedding are short, so
+// the speed of the remainder matters.
 template <class Visit>
 HWY_INLINE void ForLanes(size_t size, Visit visit) {
   const hn::ScalableTag<float> full;

@@ -1,5 +1,5 @@
-// Math threads share one calculation. They are OpenMP's, with which oneDNN
-// computes, too. Each thread that calculates has a team of its own.
+// Math threads share one calculation. They are OpenMP threads, which oneDNN
+// uses too. Each thread that starts calculations has a team of its own.
 
 #ifndef OARLOCK_NN_CPU_MATH_THREADS_H_
 #define OARLOCK_NN_CPU_MATH_THREADS_H_
@@ -10,12 +10,14 @@
 
 namespace oarlock::nn {
 
-// As many as OMP_NUM_THREADS says, else as there are cores that this process
-// may use. On a thread that has called UseMathThreads: what it was given.
+// The value of OMP_NUM_THREADS, else the number of cores that this process may
+// use. On a thread that has called UseMathThreads: the argument of its last
+// call.
 int DefaultMathThreads();
 
-// Makes oneDNN compute with so many math threads, at least 1, when the calling
-// thread calls it, for good; without this it takes DefaultMathThreads().
+// Sets the number of math threads, at least 1, that oneDNN uses when the
+// calling thread calls it. The setting stays until the thread calls this
+// function again. Without it oneDNN uses DefaultMathThreads().
 void UseMathThreads(int threads);
 
 // Calls fn(begin, end) for at most `threads` ranges that make up [0, size), at

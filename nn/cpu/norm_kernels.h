@@ -11,8 +11,8 @@
 
 namespace oarlock::nn::norm_kernels {
 
-// from_room: room [cols] holds the means to take distances to; else those of x
-// are written there first.
+// from_room: room [cols] holds the means from which distances are computed.
+// Otherwise the means of x are first written there.
 void LearnNorm(size_t rows, size_t cols, float decay, const float* x,
                bool from_room, float* room, const NormSums& sums);
 void Standardize(size_t rows, size_t cols, float epsilon, const float* mean,

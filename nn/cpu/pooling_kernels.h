@@ -1,8 +1,9 @@
 // Pooling and the scaling of bytes, vectorised with Highway for the
 // instruction set found at run time. Contracts as in image_operations.h.
 //
-// Backward, each pixel looks for the positions that cover it, so that every
-// float of the gradient is written once and nothing is cleared before.
+// In the backward operations, each pixel collects from the positions that cover
+// it. So every float of the gradient is written once, and nothing has to be
+// cleared first.
 
 #ifndef OARLOCK_NN_CPU_POOLING_KERNELS_H_
 #define OARLOCK_NN_CPU_POOLING_KERNELS_H_

@@ -1,4 +1,5 @@
-// Merges the gradients of bags by row on a device: see bag_kernels.h for how.
+// Merges the gradients of bags by row on a device. bag_kernels.h describes the
+// method.
 
 #ifndef OARLOCK_NN_CUDA_BAG_GRADIENTS_H_
 #define OARLOCK_NN_CUDA_BAG_GRADIENTS_H_
@@ -16,8 +17,8 @@ class BagGradients {
   explicit BagGradients(Device* device)
       : device_(*device), pairs_(device), counts_(device), sums_(device) {}
 
-  // As MathBackend::SumBagsBackward. A row's sum is taken in an order that
-  // depends on the keys alone.
+  // As MathBackend::SumBagsBackward. The order of additions in the sum of a row
+  // depends only on the keys.
   void Add(const RowBags& bags, const float* dout, float* drows);
 
  private:

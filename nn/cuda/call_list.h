@@ -1,4 +1,5 @@
-// Launches and products that are to be done, with copies of their arguments.
+// A list of kernel launches and products to run, with copies of their
+// arguments.
 
 #ifndef OARLOCK_NN_CUDA_CALL_LIST_H_
 #define OARLOCK_NN_CUDA_CALL_LIST_H_
@@ -20,22 +21,23 @@ class CallList {
   void Clear();
 
   size_t size() const { return calls_.size(); }
-  // Of each call: the kernel's number, or that of a product.
+  // For each call: the number of the kernel, or the number that stands for a
+  // product.
   const std::vector<uint16_t>& kinds() const { return kinds_; }
 
-  // Does calls [begin, end).
+  // Runs calls [begin, end) on `device`.
   void Do(size_t begin, size_t end, Device& device) const;
-  // Calls [begin, end).
+  // A list of calls [begin, end).
   CallList Part(size_t begin, size_t end) const;
-  // Whether call i is call j of `other`, with the same arguments.
+  // Whether call i equals call j of `other`, arguments included.
   bool Equal(size_t i, const CallList& other, size_t j) const;
-  // Whether all of these are in `other`, from call `begin` on.
+  // Whether `other` contains all calls of this list, from call `begin` on.
   bool IsAt(size_t begin, const CallList& other) const;
 
  private:
   struct Call {
     size_t blocks = 0;
-    // Of its arguments, in arguments_.
+    // Offset and size of its arguments in arguments_.
     size_t begin = 0;
     size_t num_bytes = 0;
   };
@@ -45,7 +47,7 @@ class CallList {
 
   std::vector<uint16_t> kinds_;
   std::vector<Call> calls_;
-  // Aligned for all of them.
+  // The arguments of all calls, each aligned for its type.
   std::vector<std::byte> arguments_;
 };
 

@@ -1,8 +1,9 @@
-// A convolution, or a gradient of one, as cuDNN takes it. Images are [images,
-// height, width, channels] as everywhere, but a weight is [out, height, width,
-// in], that of image_operations.h [height, width, in, out]: read as matrices of
-// `out` columns and of `out` rows they are each other's transpose. Bias and
-// activation are the caller's.
+// A convolution, or one of its gradients, with arrays in the layout of cuDNN.
+// Images are [images, height, width, channels] as everywhere. But a weight is
+// [out, height, width, in], whereas in image_operations.h it is [height, width,
+// in, out]. The first, as a matrix with `out` rows, is the transpose of the
+// second, as a matrix with `out` columns. The caller computes bias and
+// activation.
 
 #ifndef OARLOCK_NN_CUDA_CONVOLUTION_PASS_H_
 #define OARLOCK_NN_CUDA_CONVOLUTION_PASS_H_
@@ -22,18 +23,19 @@ struct ConvolutionPass {
     kInputGradient,   // dx of weight and dy
   };
   Kind kind = Kind::kForward;
-  // kFloat32 or kTf32: everything in memory is a float.
+  // kFloat32 or kTf32: all arrays are of floats.
   Numbers numbers = Numbers::kFloat32;
   size_t images = 0;  // above 0
   ConvolutionShape shape;
-  // Null is what the kind does not read.
+  // Arrays that the kind does not read are null.
   const float* x = nullptr;       // [images, image, in_channels]
   const float* weight = nullptr;  // [out_channels, kernel, in_channels]
   const float* dy = nullptr;      // [images, positions, out_channels]
-  // y, dweight or dx, which overlaps nothing that is read.
+  // y, dweight or dx; must not overlap the arrays that are read.
   float* result = nullptr;
   Write write = Write::kOverwrite;
-  // What Device::ConvolutionWorkspace has asked for; its bytes are lost.
+  // Memory of the size that Device::ConvolutionWorkspace returned; it is
+  // overwritten.
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
 };

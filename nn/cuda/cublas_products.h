@@ -1,5 +1,5 @@
-// Products by cuBLASLt, whose library is opened when it is needed, not linked:
-// so a program that has the CUDA backend starts on a machine without CUDA.
+// Products by cuBLASLt. The library is opened when it is needed and is not
+// linked. So a program with the CUDA backend starts on a machine without CUDA.
 
 #ifndef OARLOCK_NN_CUDA_CUBLAS_PRODUCTS_H_
 #define OARLOCK_NN_CUDA_CUBLAS_PRODUCTS_H_
@@ -19,7 +19,7 @@
 
 namespace oarlock::nn::cuda {
 
-// The functions of the library that are used.
+// The functions of the library that Oarlock uses.
 struct CublasLtFunctions {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -36,13 +36,14 @@ struct CublasLtFunctions {
   decltype(&cublasLtMatmul) matmul;
 };
 
-// FailedPrecondition, with the loader's words, if there is no such library.
+// FailedPrecondition, with the loader's message, if there is no such library.
 absl::StatusOr<CublasLtFunctions> LoadCublasLt();
 
-// On the GPU that is current when it is made and used. One thread at a time.
+// Computes on the GPU that is current when the object is created and used. Only
+// one thread at a time may use it.
 class CublasProducts {
  public:
-  // Bytes of device memory that an algorithm may use.
+  // The most bytes of device memory that an algorithm may use.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
   // `workspace` holds kWorkspaceBytes.
@@ -52,13 +53,13 @@ class CublasProducts {
   CublasProducts& operator=(const CublasProducts&) = delete;
   ~CublasProducts();
 
-  // Queues the product; false if the library has no algorithm for it, which the
-  // log says once for each shape. Which algorithm is chosen depends on shapes
-  // and alignment alone.
+  // Queues the product. Returns false if the library has no algorithm for it,
+  // which is logged once for each shape. The choice of the algorithm depends
+  // only on shapes and alignment.
   bool Run(const Product& product, cudaStream_t stream);
 
  private:
-  // What the library prepares for a shape.
+  // The objects that the library prepares for a shape.
   struct Plan;
   using Shape = std::array<uint64_t, 14>;
 

@@ -1,7 +1,7 @@
-// The math backend on a device with memory of its own: products by cuBLAS,
-// convolutions by cuDNN where it is there, everything else by the kernels of
-// kernels.h. Results repeat bit for bit on one kind of GPU with one version of
-// cuBLAS and of cuDNN: no sum is taken by atomics.
+// The math backend on a device with memory of its own. Products are computed by
+// cuBLAS, convolutions by cuDNN where it is available, everything else by the
+// kernels of kernels.h. Results are the same bits on the same kind of GPU with
+// the same versions of cuBLAS and cuDNN: no sum uses atomics.
 
 #ifndef OARLOCK_NN_CUDA_CUDA_BACKEND_H_
 #define OARLOCK_NN_CUDA_CUDA_BACKEND_H_
@@ -14,14 +14,14 @@
 namespace oarlock::nn::cuda {
 
 struct CudaOptions {
-  // kBfloat16: parameters, gradients and all arrays that the caller sees are
-  // float32; a linear layer rounds its weight and its input once for all three
-  // products.
+  // kBfloat16: parameters, gradients and all arrays of the caller are float32.
+  // A linear layer rounds its weight and its input once for all three products.
   Numbers numbers = Numbers::kFloat32;
-  // The caller's arrays are in the device's memory already: for benches of the
-  // computation alone.
+  // The caller's arrays are already in the device's memory: for benchmarks of
+  // the computation alone.
   bool inputs_on_device = false;
-  // What repeats from step to step is launched as one (replaying_device.h).
+  // Calls that repeat from step to step are launched as one graph
+  // (replaying_device.h).
   bool graphs = true;
 };
 

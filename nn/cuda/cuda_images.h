@@ -1,6 +1,6 @@
-// Operations on images on a device. A convolution is the device's own where it
-// has one (ConvolutionPass), or else a product of patches (im2col), a chunk of
-// images at a time.
+// Operations on images on a device. The device's own convolution is used where
+// it has one (ConvolutionPass). Otherwise a convolution is a product of patches
+// (im2col), computed a chunk of images at a time.
 
 #ifndef OARLOCK_NN_CUDA_CUDA_IMAGES_H_
 #define OARLOCK_NN_CUDA_CUDA_IMAGES_H_
@@ -42,24 +42,23 @@ class CudaImages {
                   const ByteScale& scale, float* y);
 
  private:
-  // By the device's own convolution. False, and no array has changed, where it
-  // has none for these arguments.
+  // Use the device's own convolution. Return false, and change no array, where
+  // it has none for these arguments.
   bool ConvolveByDevice(const ConvolutionArgs& args, float* y);
   bool WeightGradientByDevice(const ConvolutionArgs& args,
                               const ConvolutionGradients& gradients);
   bool InputGradientByDevice(const ConvolutionArgs& args,
                              const ConvolutionGradients& gradients);
-  // A pass without arrays.
+  // A ConvolutionPass whose arrays are null.
   ConvolutionPass PassOf(ConvolutionPass::Kind kind,
                          const ConvolutionArgs& args) const;
-  // Gives the pass a workspace; false where the device has no convolution for
-  // it.
+  // Gives `pass` a workspace. False where the device has no convolution for it.
   bool Prepare(ConvolutionPass* pass);
-  // Puts args.weight into weight_, as a pass has it.
+  // Writes args.weight to weight_, in the layout of ConvolutionPass.
   const float* TurnWeight(const ConvolutionArgs& args);
 
   void ConvolveByPatches(const ConvolutionArgs& args, float* y);
-  // dweight and dx, those that are not null.
+  // Computes dweight and dx, where they are not null.
   void GradientsByPatches(const ConvolutionArgs& args,
                           const ConvolutionGradients& gradients);
 
@@ -68,7 +67,7 @@ class CudaImages {
 
   DeviceMath& math_;
   DeviceBuffer patches_;
-  // Of a pass: its weight or dweight, and its workspace.
+  // For a ConvolutionPass: its weight or dweight, and its workspace.
   DeviceBuffer weight_;
   DeviceBuffer workspace_;
   DeviceBuffer sums_;

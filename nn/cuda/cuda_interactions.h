@@ -1,4 +1,4 @@
-// Operations of features that meet each other, and norms by sums, on a device.
+// Interactions of features, and norms by sums, on a device.
 
 #ifndef OARLOCK_NN_CUDA_CUDA_INTERACTIONS_H_
 #define OARLOCK_NN_CUDA_CUDA_INTERACTIONS_H_
@@ -10,7 +10,7 @@
 
 namespace oarlock::nn::cuda {
 
-// The part of the CUDA backend that is InteractionOperations.
+// The part of the CUDA backend that implements InteractionOperations.
 class CudaInteractions : public MathBackend {
  public:
   CudaInteractions(Device* device, Numbers numbers);

@@ -1,5 +1,5 @@
-// What the two halves of the CUDA backend share: the device, and the sums that
-// take two kernels.
+// The common part of the two halves of the CUDA backend: the device, products,
+// and the sums that take two kernels.
 
 #ifndef OARLOCK_NN_CUDA_DEVICE_MATH_H_
 #define OARLOCK_NN_CUDA_DEVICE_MATH_H_
@@ -24,7 +24,8 @@ class DeviceMath {
   Device& device() { return *device_; }
   Numbers numbers() const { return numbers_; }
 
-  // out[c] = factor * the sum of term(r, c) over r < rows, or is added to.
+  // out[c] = factor * the sum of term(r, c) over r < rows, overwritten or added
+  // as `write` says.
   template <typename Term>
   void SumRows(size_t rows, size_t cols, const Term& term, double factor,
                Write write, float* out) {
@@ -36,10 +37,10 @@ class DeviceMath {
         ForEach<SumPartialsBody>{{cols, chunks, factor, write, partials, out}});
   }
 
-  // Floats of a row of `cols` numbers rounded to bfloat16: so many that rows
-  // begin at multiples of 16 bytes, for cuBLAS.
+  // The stride of rows of `cols` numbers rounded to bfloat16. Rows begin at
+  // multiples of 16 bytes, for cuBLAS.
   static size_t RoundedStride(size_t cols) { return (cols + 7) / 8 * 8; }
-  // x [rows, cols] rounded into y [rows, RoundedStride(cols)].
+  // Rounds x [rows, cols] to y [rows, RoundedStride(cols)].
   void Round(size_t rows, size_t cols, const float* x, size_t x_stride,
              uint16_t* y) {
     const size_t y_stride = RoundedStride(cols);
@@ -47,8 +48,8 @@ class DeviceMath {
         ForEach<RoundBody>{{rows * y_stride, cols, x_stride, y_stride, x, y}});
   }
 
-  // c [m, n] = activation(a [m, k] b [k, n] + bias), or is added to, all
-  // row-major and float32; k may be 0.
+  // c [m, n] = activation(a [m, k] b [k, n] + bias), overwritten or added as
+  // `write` says. All matrices are row-major and float32; k may be 0.
   struct RowMajor {
     size_t m, n, k;
     const float* a;

@@ -1,4 +1,5 @@
-// Another device with something added, in measurements and tests.
+// A base class for devices that add something to another device, in
+// measurements and tests.
 
 #ifndef OARLOCK_NN_CUDA_FORWARDING_DEVICE_H_
 #define OARLOCK_NN_CUDA_FORWARDING_DEVICE_H_
@@ -14,7 +15,7 @@
 
 namespace oarlock::nn::cuda {
 
-// Passes everything on.
+// Forwards every call.
 class ForwardingDevice : public Device {
  public:
   explicit ForwardingDevice(std::unique_ptr<Device> device)

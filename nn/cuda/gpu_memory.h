@@ -1,6 +1,6 @@
-// Pinned memory of the host that copies to and from a GPU go through, so that
-// they run beside computation: buffers that are used again and again. And what
-// is said where there is not enough memory.
+// A pool of pinned host memory. Copies to and from a GPU go through it, so that
+// they run at the same time as computation. Its buffers are reused. Also has
+// the messages for too little memory.
 
 #ifndef OARLOCK_NN_CUDA_GPU_MEMORY_H_
 #define OARLOCK_NN_CUDA_GPU_MEMORY_H_
@@ -15,39 +15,42 @@
 
 namespace oarlock::nn::cuda {
 
-// Fails the device `name` (DeviceFailed) unless `status` is success; `what`
-// was being done.
+// Calls DeviceFailed for the device `name` unless `status` is success. `what`
+// names the operation.
 void CheckGpu(cudaError_t status, const std::string& name, const char* what);
 
 // "12.5 MiB".
 std::string Mebibytes(uint64_t num_bytes);
 
-// "12.5 MiB of 81079.6 MiB are free", of the memory of the current GPU. Where
-// the driver does not tell, as before it has made a context, that.
+// "12.5 MiB of 81079.6 MiB are free", for the memory of the current GPU. Where
+// the driver does not report it, as before it has created a context, the text
+// says so.
 std::string FreeOnGpu();
 
-// One thread at a time, on the GPU that is current.
+// Only one thread at a time may use it, with the pool's GPU as the current GPU.
 class PinnedPool {
  public:
   struct Buffer {
     void* data = nullptr;
     size_t num_bytes = 0;
-    // When the copy that uses it is done.
+    // Reached when the copy that uses the buffer is done.
     cudaEvent_t done = nullptr;
     bool in_use = false;
   };
 
-  // Of GPU number `gpu`.
+  // A pool for GPU number `gpu`.
   PinnedPool(int gpu, std::string device_name);
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
   ~PinnedPool();
 
-  // One of at least num_bytes that nobody uses, or a new one; in_use. Stays
-  // where it is. Fails the device when the host has not enough memory: the
-  // message says what was asked for and what was free.
+  // Returns an unused buffer of at least num_bytes, or a new one, and sets
+  // in_use. The buffer keeps its address. Calls DeviceFailed when the host has
+  // not enough memory: the message says how much was requested and how much was
+  // free.
   Buffer* Take(size_t num_bytes);
-  // Records `done` in `stream`; Take may give the buffer out again after that.
+  // Records `done` in `stream`. Take may return the buffer again once `done` is
+  // reached.
   void GiveBackAfter(Buffer* buffer, cudaStream_t stream);
 
  private:

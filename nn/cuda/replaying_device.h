@@ -1,16 +1,16 @@
-// Launches what repeats from step to step as one: a step of training is some
-// fifty kernels and products of a few microseconds each, as much as each takes
-// to launch.
+// Launches calls that repeat from step to step as one graph. A step of training
+// has some fifty kernels and products. Each runs for a few microseconds, and
+// launching it takes as long.
 //
-// Calls are recorded until somebody waits or copies, then done: runs of them
-// that were the same, argument by argument, in the last such lists of the same
-// kernels were made graphs and are launched as that; the others are launched
-// one by one. So nobody has to say what of a step is fixed, and a graph stands
-// only for calls that equal it byte by byte: what is done, and in which order,
-// is what was called.
+// Calls are recorded until a call waits or copies; then the list runs. Runs of
+// calls that were the same, argument by argument, in the last lists of the same
+// kernels have become graphs. Such a run is launched as its graph; other calls
+// are launched one by one. So callers need not declare which part of a step is
+// fixed. A graph replaces only calls that equal it byte by byte, so the result
+// and the order are those of the calls.
 //
-// Hence whoever wants graphs asks for copies and numbers at the end of a step,
-// not in the middle.
+// Therefore a caller that needs graphs requests copies and numbers at the end
+// of a step, not in the middle.
 
 #ifndef OARLOCK_NN_CUDA_REPLAYING_DEVICE_H_
 #define OARLOCK_NN_CUDA_REPLAYING_DEVICE_H_
@@ -21,7 +21,8 @@
 
 namespace oarlock::nn::cuda {
 
-// On a device without graphs, that device.
+// A replaying device around `device`. If `device` has no graphs, all calls go
+// directly to it.
 std::unique_ptr<Device> NewReplayingDevice(std::unique_ptr<Device> device);
 
 }  // namespace oarlock::nn::cuda

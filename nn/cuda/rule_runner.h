@@ -1,5 +1,5 @@
-// Optimizers on a device: parameters, gradients and state in its memory, each
-// update a launch or a few.
+// Runs optimizers on a device. Parameters, gradients and state are in its
+// memory; each update takes one or a few launches.
 
 #ifndef OARLOCK_NN_CUDA_RULE_RUNNER_H_
 #define OARLOCK_NN_CUDA_RULE_RUNNER_H_
@@ -11,8 +11,8 @@
 
 namespace oarlock::nn::cuda {
 
-// For DenseOptimizer; any rule. `device` outlives it and is used by the same
-// thread.
+// For DenseOptimizer, with any rule. `device` outlives the result, and the same
+// thread uses both.
 std::unique_ptr<optim::UpdateDevice> NewRuleRunner(Device* device);
 
 }  // namespace oarlock::nn::cuda

@@ -1,9 +1,10 @@
 // Products of bfloat16 matrices, summed in float32, by oneDNN's matmul
-// primitives: made once for each kind of product, kept, and given new addresses
-// at each run. oneDNN's C++ interface throws where it lacks a product: that
-// breaks an invariant (see CpuMultipliesBfloat16) and ends the process.
+// primitives. A primitive is created once for each kind of product, kept, and
+// given new addresses at each run. oneDNN's C++ interface throws for a product
+// that it does not support. That breaks an invariant (see
+// CpuMultipliesBfloat16) and ends the process.
 //
-// Thread safety: one thread at a time.
+// Thread safety: only one thread at a time may use an object.
 
 #ifndef OARLOCK_NN_ONEDNN_BFLOAT16_PRODUCTS_H_
 #define OARLOCK_NN_ONEDNN_BFLOAT16_PRODUCTS_H_
@@ -17,7 +18,7 @@
 
 namespace oarlock::nn {
 
-// The upper half of a float's bits.
+// The upper half of the bits of a float.
 using Bfloat16 = uint16_t;
 
 // c = activation(a b + bias), or c += a b. Sizes are 1 or more.
@@ -43,12 +44,12 @@ struct Bfloat16Product {
 
 class Bfloat16Products {
  public:
-  // Each product is computed by so many threads, at least 1.
+  // `threads` threads, at least 1, compute each product.
   explicit Bfloat16Products(int threads);
   ~Bfloat16Products();
 
-  // Allocates only for a kind of product (sizes, strides, what is added) that
-  // is new.
+  // Allocates only for a new kind of product (sizes, strides, bias, activation,
+  // write).
   void Run(const Bfloat16Product& product);
 
  private:
@@ -57,11 +58,12 @@ class Bfloat16Products {
   const std::unique_ptr<State> state_;
 };
 
-// Whether this CPU multiplies bfloat16 itself (AVX512_BF16, AMX), so that there
-// are products, faster than those of float32.
+// Whether this CPU has instructions to multiply bfloat16 (AVX512_BF16, AMX).
+// Then oneDNN supports these products, and they are faster than products of
+// float32.
 bool CpuMultipliesBfloat16();
 
-// Of the library that this process has, "2.7.3".
+// The version of oneDNN in this process, such as "2.7.3".
 std::string OnednnVersion();
 
 }  // namespace oarlock::nn

@@ -1,14 +1,15 @@
-// Convolutions by oneDNN's primitives, made once for each kind of convolution,
-// kept, and given new addresses at each run. oneDNN's C++ interface throws
-// where it lacks a convolution: it has one for every shape of these types, so
-// that breaks an invariant and ends the process.
+// Convolutions by oneDNN's primitives. A primitive is created once for each
+// kind of convolution, kept, and given new addresses at each run. oneDNN's C++
+// interface throws for a convolution that it does not support. It supports
+// every shape of these types, so that would break an invariant and end the
+// process.
 //
-// Images stay [height, width, channels], which oneDNN computes on about as fast
-// as in the order it likes best. Weights it likes best in blocks that suit the
-// operation, so they are reordered before each, and their gradient after: they
-// are small beside what is computed with them.
+// Images stay [height, width, channels]: oneDNN is about as fast on them as
+// with its preferred order. For weights oneDNN prefers blocks that suit the
+// operation. So weights are reordered before each operation, and their
+// gradients after it. Weights are small in comparison with the computation.
 //
-// Thread safety: one thread at a time, the same for good.
+// Thread safety: only one thread may use an object, always the same one.
 
 #ifndef OARLOCK_NN_ONEDNN_ONEDNN_CONVOLUTIONS_H_
 #define OARLOCK_NN_ONEDNN_ONEDNN_CONVOLUTIONS_H_
@@ -24,17 +25,17 @@ class OneDnnConvolutions {
  public:
   enum class Operands {
     kFloat32,
-    // Inputs, weights and output gradients are rounded to bfloat16 where they
-    // are multiplied; sums, outputs and gradients are float32. Only where
+    // Inputs, weights and output gradients are rounded to bfloat16 for
+    // multiplication; sums, outputs and gradients are float32. REQUIRES:
     // CpuMultipliesBfloat16().
     kBfloat16,
   };
-  // Each operation is computed by so many threads, at least 1.
+  // `threads` threads, at least 1, compute each operation.
   OneDnnConvolutions(Operands operands, int threads);
   ~OneDnnConvolutions();
 
-  // Contracts as in image_operations.h. Allocate only for a kind (images,
-  // shape, activation, bias) that is new, and for sizes that are.
+  // Contracts as in image_operations.h. Forward and Backward allocate only for
+  // a new kind (images, shape, activation, bias) and for new sizes.
   size_t Scratch(size_t max_images, const ConvolutionShape& shape) const;
   void Forward(const ConvolutionArgs& args, float* y);
   void Backward(const ConvolutionArgs& args, const float* y,

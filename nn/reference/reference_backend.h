@@ -1,5 +1,5 @@
-// The oracle of the other backends: the formulas of math_backend.h and
-// image_operations.h as plain loops, with sums in double precision. Slow.
+// The oracle for the other backends: the formulas of math_backend.h and
+// image_operations.h as plain loops, with sums in double precision. It is slow.
 
 #ifndef OARLOCK_NN_REFERENCE_REFERENCE_BACKEND_H_
 #define OARLOCK_NN_REFERENCE_REFERENCE_BACKEND_H_

@@ -18,7 +18,7 @@ struct AttentionSizes {
   size_t num_vectors;
   size_t heads;
   size_t width;
-  // Where vector `vector` of a part (0: queries, 1: keys, 2: values) begins.
+  // The offset of vector `vector` of a part (0: queries, 1: keys, 2: values).
   OARLOCK_DEVICE size_t At(size_t example, size_t vector, size_t part,
                            size_t head) const {
     return (((example * num_vectors + vector) * 3 + part) * heads + head) *
@@ -26,7 +26,8 @@ struct AttentionSizes {
   }
 };
 
-// count = examples * heads * vectors: a query's weights and output.
+// count = examples * heads * vectors. A thread computes the weights and the
+// output of a query.
 struct AttentionBody {
   size_t count;
   AttentionSizes s;

@@ -1,11 +1,12 @@
 // Kernels of embeddings: deduplicated rows are expanded into bags, and the
 // gradients of bags are merged by row.
 //
-// Merging without atomics, so that every sum is taken in one order: the pairs
-// (row, bag) of all keys are sorted by row, stably, four bits at a time; then
-// each tile of kTilePairs sorted pairs sums the runs of equal rows inside it,
-// and a second kernel joins the runs that reach over tiles. A row that half of
-// the batch shares costs a thread a tile's sum for each tile, not a key's.
+// Gradients are merged without atomics, so that every sum has a fixed order.
+// The pairs (row, bag) of all keys are sorted by row, stably, four bits at a
+// time. Then a thread per column of each tile of kTilePairs sorted pairs sums
+// the runs of equal rows inside the tile. A second kernel joins the runs that
+// extend over several tiles. So for a row that half of the batch shares, a
+// thread adds one sum per tile, not one gradient per key.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_BAG_KERNELS_H_
 #define OARLOCK_NN_CUDA_KERNELS_BAG_KERNELS_H_
@@ -18,7 +19,7 @@
 namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
-// Where bags lie in their array; see RowBags.
+// The offsets of bags in their array; see RowBags.
 struct BagPlaces {
   size_t num_slots;
   size_t stride;
@@ -52,7 +53,8 @@ struct SumBagsBody {
   }
 };
 
-// Pairs of the bags' keys, in their order; count bags.
+// Writes the pairs (row, bag) of the keys, in the order of the keys; `count` is
+// the number of bags.
 struct PairsBody {
   size_t count;
   const uint32_t* row_of_key;
@@ -76,8 +78,8 @@ inline constexpr unsigned kSortThreads = 128;
 inline constexpr size_t kPairsPerThread = 8;
 inline constexpr size_t kPairsPerBlock = kSortThreads * kPairsPerThread;
 
-// What CountDigits and ScatterPairs do alike: counts[d * kSortThreads + t] =
-// how many of thread t's pairs have digit d.
+// The common part of CountDigits and ScatterPairs: counts[d * kSortThreads + t]
+// = the number of thread t's pairs with digit d.
 OARLOCK_DEVICE inline void CountOfThread(size_t count, const uint32_t* rows,
                                          unsigned shift, size_t block,
                                          unsigned t, uint32_t* counts) {
@@ -88,7 +90,7 @@ OARLOCK_DEVICE inline void CountOfThread(size_t count, const uint32_t* rows,
   }
 }
 
-// digit_counts[d, block] = how many of the block's pairs have digit d.
+// digit_counts[d, block] = the number of the block's pairs with digit d.
 struct CountDigitsKernel {
   static constexpr unsigned kThreads = kSortThreads;
   size_t count;
@@ -147,7 +149,8 @@ struct ScanKernel {
   }
 };
 
-// Pairs to their places, of which `places` [digit, block] are the first.
+// Copies pairs to their sorted places. `places` [digit, block] is the first
+// place for a digit's pairs of a block.
 struct ScatterPairsKernel {
   static constexpr unsigned kThreads = kSortThreads;
   size_t count;
@@ -201,7 +204,8 @@ struct SortedPairs {
     const size_t end = (tile + 1) * kTilePairs;
     return end < num_pairs ? end : num_pairs;
   }
-  // Whether the tile's first run began before it, its last goes on behind it.
+  // Whether the tile's first run begins in an earlier tile, and whether its
+  // last run continues in the next tile.
   OARLOCK_DEVICE bool BeginsBefore(size_t tile) const {
     const size_t begin = tile * kTilePairs;
     return tile > 0 && rows[begin] == rows[begin - 1];
@@ -212,7 +216,7 @@ struct SortedPairs {
   }
 };
 
-// Where the gradient of a row is added to.
+// The place of a row's gradient.
 struct RowPlaces {
   size_t row_dim;
   size_t column_begin;
@@ -222,7 +226,7 @@ struct RowPlaces {
   }
 };
 
-// The gradient by a bag as each of its rows gets it.
+// The gradient by a bag, as it is added to each of the bag's rows.
 struct BagGradient {
   BagPlaces places;
   bool mean;
@@ -235,8 +239,9 @@ struct BagGradient {
   }
 };
 
-// count = tiles * width. Runs inside a tile are added to their rows; the sums
-// of those that reach over its begin or end are left in heads and tails
+// count = tiles * width. Sums of runs inside a tile are added to their rows.
+// The sum of a run that begins before the tile is written to heads [tiles,
+// width]. The sum of a run that continues after the tile is written to tails
 // [tiles, width]. A run that does both is a head.
 struct SumTilesBody {
   size_t count;
@@ -268,8 +273,8 @@ struct SumTilesBody {
   }
 };
 
-// count = tiles * width. A run that begins inside a tile and goes on: its tail
-// and the heads behind it are added to its row.
+// count = tiles * width. For each run that begins inside a tile and continues
+// after it, adds its tail and the heads that follow to its row.
 struct JoinTilesBody {
   size_t count;
   SortedPairs pairs;
@@ -292,7 +297,7 @@ struct JoinTilesBody {
   }
 };
 
-// Over rows [num_rows, row_dim]; see CachedRows in math_backend.h.
+// count = num_rows * row_dim; see CachedRows in math_backend.h.
 struct GatherRowsBody {
   static constexpr uint32_t kNone = ~uint32_t{0};
 

@@ -1,5 +1,5 @@
-// What kernels are written in: code that a GPU runs block by block, and that a
-// CPU can run too, in loops, so that tests without a GPU run the same lines.
+// The building blocks of kernels. A GPU runs their code block by block. A CPU
+// can run the same code in loops, so that tests need no GPU.
 //
 // A kernel is a struct of its arguments:
 //
@@ -9,13 +9,13 @@
 //     OARLOCK_DEVICE void operator()(const Block& block) const;
 //   };
 //
-// The code between two barriers is a call of Block::ForThreads; what threads
-// hand on to one another lies in OARLOCK_SHARED arrays. Code outside
-// ForThreads is the same for all threads of the block and writes nothing.
-// ForEach makes a kernel of a struct that says what to do for number i.
+// The code between two barriers is a call of Block::ForThreads. Threads
+// exchange data through OARLOCK_SHARED arrays. Code outside ForThreads is the
+// same for all threads of the block and writes nothing. ForEach makes a kernel
+// from a struct whose call operator handles number i.
 //
-// The compiler of GPU code and that of the rest see other bodies of the same
-// functions; inline namespaces keep the two apart when they are linked.
+// The compiler of GPU code and the host compiler see different bodies of the
+// same functions. Inline namespaces separate the two at link time.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_DEVICE_CODE_H_
 #define OARLOCK_NN_CUDA_KERNELS_DEVICE_CODE_H_
@@ -38,7 +38,7 @@
 namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
-// A block of threads at work.
+// A running block of threads.
 class Block {
  public:
 #ifdef __CUDACC__
@@ -49,10 +49,11 @@ class Block {
       : index_(index), num_threads_(num_threads), turn_(turn) {}
 #endif
 
-  // Its number in the grid.
+  // The block's number in the grid.
   OARLOCK_DEVICE size_t index() const { return index_; }
 
-  // body(t) for every thread t of the block; returns when all are through.
+  // Calls body(t) for every thread t of the block; returns when all threads
+  // have finished.
   template <typename Body>
   OARLOCK_DEVICE void ForThreads(const Body& body) const {
 #ifdef __CUDACC__
@@ -93,8 +94,8 @@ struct ForEach {
   }
 };
 
-// Number of threads' values in `values` are summed into values[0], always in
-// the same order.
+// values[0] = the sum of values[0] to values[kThreads - 1], always in the same
+// order.
 template <unsigned kThreads, typename Value>
 OARLOCK_DEVICE void SumOfBlock(const Block& block, Value* values) {
   for (unsigned half = kThreads / 2; half > 0; half /= 2) {
@@ -122,7 +123,7 @@ OARLOCK_DEVICE inline void Put(Write write, float value, float* to) {
 }
 
 OARLOCK_DEVICE inline float Activate(Activation activation, float value) {
-  // As max(value, 0) of the C++ library, a NaN stays one.
+  // NaN stays NaN, as with std::max(value, 0).
   return activation == Activation::kRelu && value < 0 ? 0 : value;
 }
 

@@ -1,4 +1,4 @@
-// Kernels that compute each number of an output by itself: those of layers.
+// Kernels for layers that compute each number of an output independently.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_ELEMENT_KERNELS_H_
 #define OARLOCK_NN_CUDA_KERNELS_ELEMENT_KERNELS_H_
@@ -91,7 +91,8 @@ struct SumColumnsBackwardBody {
   }
 };
 
-// The upper half of a float's bits, to nearest, ties to even; a NaN stays one.
+// The upper half of a float's bits, rounded to nearest, ties to even. NaN stays
+// NaN.
 OARLOCK_DEVICE inline uint16_t RoundedToBfloat16(float value) {
   union {
     float number;
@@ -101,8 +102,8 @@ OARLOCK_DEVICE inline uint16_t RoundedToBfloat16(float value) {
   return static_cast<uint16_t>((x.bits + 0x7fff + (x.bits >> 16 & 1)) >> 16);
 }
 
-// y [count / y_stride, y_stride] = x [*, cols], its rows x_stride apart,
-// rounded; columns beyond cols are 0.
+// y [count / y_stride, y_stride] = x [*, cols], rounded. The rows of x are
+// x_stride apart; columns of y beyond cols are 0.
 struct RoundBody {
   size_t count;
   size_t cols;

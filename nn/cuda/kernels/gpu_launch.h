@@ -1,4 +1,4 @@
-// What kernels.cu and rule_kernels.cu give to the rest.
+// The functions of kernels.cu and rule_kernels.cu for the other files.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_GPU_LAUNCH_H_
 #define OARLOCK_NN_CUDA_KERNELS_GPU_LAUNCH_H_
@@ -11,11 +11,11 @@ namespace oarlock::nn::cuda {
 
 enum class KernelId;
 
-// Puts a kernel of kernels.h, a struct at `kernel` which is copied, into the
-// stream of the current GPU. `blocks` is above 0.
+// Queues a kernel of kernels.h in `stream` of the current GPU. The struct at
+// `kernel` is copied. REQUIRES: blocks > 0.
 cudaError_t LaunchOnGpu(KernelId id, const void* kernel, size_t blocks,
                         cudaStream_t stream);
-// The same, of a kernel of rule_kernels.h.
+// The same for a kernel of rule_kernels.h.
 cudaError_t LaunchRuleOnGpu(KernelId id, const void* kernel, size_t blocks,
                             cudaStream_t stream);
 

@@ -1,5 +1,5 @@
 // Kernels of operations on images; see image_operations.h. A gradient is
-// gathered by the one who owns it, never scattered.
+// gathered by the thread that writes it, never scattered.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_IMAGE_KERNELS_H_
 #define OARLOCK_NN_CUDA_KERNELS_IMAGE_KERNELS_H_
@@ -22,14 +22,15 @@ struct Side {
   size_t stride;
   size_t padding;
 
-  // Whether element k at a position lies on a pixel, and which.
+  // Whether element k at a position covers a pixel of the image, and which
+  // pixel.
   OARLOCK_DEVICE bool PixelUnder(size_t position, size_t k,
                                  size_t* pixel) const {
     const size_t at = position * stride + k;
     *pixel = at - padding;
     return at >= padding && *pixel < image;
   }
-  // Whether element k lies on a pixel at some position, and which.
+  // Whether element k covers `pixel` at some position, and at which position.
   OARLOCK_DEVICE bool PositionOver(size_t pixel, size_t k,
                                    size_t* position) const {
     const size_t at = pixel + padding;
@@ -54,8 +55,8 @@ inline WindowOnImage OnImage(Extent image, const Window& w) {
 
 // ---- Convolution as a product ----
 
-// patches [images * positions, kernel area * channels], of x [images, height,
-// width, channels]; count floats.
+// Makes patches [images * positions, kernel area * channels] from x [images,
+// height, width, channels]; count is the number of floats of patches.
 struct PatchesBody {
   size_t count;
   WindowOnImage window;
@@ -80,7 +81,8 @@ struct PatchesBody {
   }
 };
 
-// The gradient by x out of that by the patches; count floats of x.
+// Computes the gradient by x from the gradient by the patches; count is the
+// number of floats of x.
 struct PatchesBackwardBody {
   size_t count;
   WindowOnImage window;
@@ -189,7 +191,8 @@ struct MaxPoolBackwardBody {
   }
 };
 
-// How many of the window's elements are inside the image at a position.
+// The number of the window's elements inside the image at a position, along one
+// side.
 OARLOCK_DEVICE inline size_t ElementsOn(const Side& side, size_t position) {
   size_t count = 0, pixel = 0;
   for (size_t k = 0; k < side.kernel; ++k) {

@@ -1,5 +1,6 @@
-// Kernels of features that meet each other; interaction_operations.h has the
-// formulas. A thread for each number of an output, but where it says otherwise.
+// Kernels for interactions of features; interaction_operations.h has the
+// formulas. There is a thread for each number of an output, unless the comment
+// says otherwise.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_INTERACTION_KERNELS_H_
 #define OARLOCK_NN_CUDA_KERNELS_INTERACTION_KERNELS_H_

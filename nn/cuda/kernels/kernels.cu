@@ -1,5 +1,5 @@
-// The kernels of the math backend as a GPU runs them. Compiled by nvcc, alone;
-// all else of the backend is C++ that drives them by their numbers.
+// The kernels of the math backend for a GPU. Only this file of the backend
+// needs nvcc; the other files are C++ that starts kernels by their numbers.
 
 #include <cuda_runtime_api.h>
 

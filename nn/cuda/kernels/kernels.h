@@ -1,8 +1,8 @@
-// All kernels, with their numbers: a device launches one by its number and the
-// address of its struct, so that one piece of code drives a GPU, whose kernels
-// another compiler has made, and an emulated device. Those of optimizers are in
-// a list of their own (rule_kernels.h), since they are compiled with other
-// flags.
+// All kernels with their numbers. A device launches a kernel by its number and
+// the address of its struct. So the same code drives a GPU, whose kernels
+// another compiler has compiled, and an emulated device. The kernels of
+// optimizers have a list of their own (rule_kernels.h), since they are compiled
+// with other flags.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_KERNELS_H_
 #define OARLOCK_NN_CUDA_KERNELS_KERNELS_H_

@@ -1,4 +1,4 @@
-// How a kernel of kernels.h starts on a GPU. For nvcc alone.
+// Starts a kernel of kernels.h on a GPU. Only nvcc can compile this file.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_LAUNCH_KERNEL_H_
 #define OARLOCK_NN_CUDA_KERNELS_LAUNCH_KERNEL_H_
@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(Kernel::kThreads) RunKernel(Kernel kernel) {
   kernel(Block());
 }
 
-// Of a struct at `kernel`.
+// Starts the kernel whose struct is at `kernel`.
 template <typename Kernel>
 void LaunchKernel(const void* kernel, size_t blocks, cudaStream_t stream) {
   RunKernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, stream>>>(
@@ -24,7 +24,8 @@ void LaunchKernel(const void* kernel, size_t blocks, cudaStream_t stream) {
 
 }  // namespace oarlock::nn::cuda
 
-// Of a switch over a KernelId in a function that has these arguments.
+// A case of a switch over a KernelId, in a function with the arguments of
+// LaunchOnGpu.
 #define OARLOCK_LAUNCH_CASE(name, type)         \
   case KernelId::name:                          \
     LaunchKernel<type>(kernel, blocks, stream); \

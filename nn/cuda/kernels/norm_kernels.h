@@ -1,4 +1,4 @@
-// Kernels of norms: batch norm, and norms by sums. Sums of columns are those of
+// Kernels of norms: batch norm, and norms by sums. Sums of columns use
 // reduction_kernels.h.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_NORM_KERNELS_H_
@@ -33,8 +33,8 @@ struct SquaredDifferenceTerm {
   }
 };
 
-// What batch norm's backward pass needs of each number; statistics [2, cols]
-// are mean and variance.
+// The terms of each number for the backward pass of batch norm. statistics [2,
+// cols] holds mean and variance.
 struct NormTerms {
   size_t cols;
   float epsilon;
@@ -106,8 +106,8 @@ struct NormalizeBody {
   }
 };
 
-// dx first, then dresidual, which may be the same array. Sums are dshift and
-// dscale of this batch alone.
+// Writes dx first, then dresidual, which may be the same array. dshift and
+// dscale are sums of this batch alone.
 struct NormBackwardBody {
   size_t count;
   size_t rows;
@@ -150,8 +150,8 @@ struct NormMomentsBody {
   }
 };
 
-// The mean that new distances are taken from: that of the sums, or where there
-// is none that of the `rows` new rows.
+// The mean from which new distances are computed: the mean of the sums, or,
+// where the count is not above 0, the mean of the `rows` new rows.
 struct NormCentreBody {
   size_t count;
   size_t rows;

@@ -1,7 +1,8 @@
-// A product of matrices as cuBLAS takes it: columns are contiguous. A
-// row-major matrix [rows, cols] whose rows are `stride` apart is, read by
-// columns, its transpose with that leading dimension; so C = A B by rows is
-// C^T = B^T A^T by columns, and nothing is moved (RowMajorProduct).
+// A product of matrices in the layout of cuBLAS: columns are contiguous. A
+// row-major matrix [rows, cols] whose rows are `stride` apart is, in this
+// layout, its transpose with leading dimension `stride`. So the row-major
+// product C = A B is C^T = B^T A^T here, and no data is moved
+// (RowMajorProduct).
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_PRODUCT_H_
 #define OARLOCK_NN_CUDA_KERNELS_PRODUCT_H_
@@ -13,19 +14,19 @@
 
 namespace oarlock::nn::cuda {
 
-// What is multiplied. Sums, and c, are float32 always.
+// The numbers that are multiplied. Sums and c are always float32.
 enum class Numbers {
   kFloat32,
-  // float32 in memory; each is rounded to 10 bits of mantissa on its way into
-  // the multiplier.
+  // float32 in memory; the multiplier rounds each number to 10 bits of
+  // mantissa.
   kTf32,
-  // In memory the upper halves of floats.
+  // In memory, the upper halves of floats.
   kBfloat16,
 };
 
-// c [m, n] = activation(a b + bias), or c += a b; a [m, k], b [k, n]. All
-// sizes are above 0. Element (i, j) of a matrix lies at data[j * stride + i],
-// or data[i * stride + j] when `transposed`.
+// c [m, n] = activation(a b + bias), or c += a b; a [m, k], b [k, n]. All sizes
+// are above 0. Element (i, j) of a matrix is data[j * stride + i], or data[i *
+// stride + j] when `transposed`.
 struct Product {
   struct Operand {
     const void* data = nullptr;  // float or uint16_t, as `numbers` says
@@ -38,7 +39,7 @@ struct Product {
   size_t k = 0;
   Operand a;
   Operand b;
-  // [m] or null. With a bias the result overwrites.
+  // [m] or null. With a bias the result overwrites c.
   const float* bias = nullptr;
   Activation activation = Activation::kNone;
   Write write = Write::kOverwrite;
@@ -46,7 +47,7 @@ struct Product {
   size_t c_stride = 0;
 };
 
-// The same of row-major matrices: c [m, n] = a [m, k] b [k, n]; bias, if any,
+// The same for row-major matrices: c [m, n] = a [m, k] b [k, n]; bias, if any,
 // is [n].
 inline Product RowMajorProduct(Numbers numbers, size_t m, size_t n, size_t k,
                                Product::Operand a, Product::Operand b, float* c,

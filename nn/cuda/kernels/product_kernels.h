@@ -1,5 +1,5 @@
-// A product by a plain loop: for what cuBLAS has no algorithm for, and on the
-// emulated device.
+// A product by a plain loop: for products without an algorithm of cuBLAS, and
+// for the emulated device.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_PRODUCT_KERNELS_H_
 #define OARLOCK_NN_CUDA_KERNELS_PRODUCT_KERNELS_H_
@@ -13,7 +13,7 @@
 namespace oarlock::nn::cuda {
 inline namespace OARLOCK_KERNEL_SIDE {
 
-// Element (i, j) as the multiplier sees it.
+// Element (i, j), rounded as the multiplier rounds it.
 OARLOCK_DEVICE inline float OperandAt(Numbers numbers,
                                       const Product::Operand& matrix, size_t i,
                                       size_t j) {

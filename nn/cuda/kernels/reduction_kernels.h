@@ -1,6 +1,6 @@
-// Kernels that sum: rows, columns, losses, second-order terms. Every sum is
-// taken in an order that depends on the sizes alone, so that a repeated run
-// gives the same bits.
+// Kernels that sum: rows, columns, losses, second-order terms. The order of
+// every sum depends only on the sizes, so that a repeated run gives the same
+// bits.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_REDUCTION_KERNELS_H_
 #define OARLOCK_NN_CUDA_KERNELS_REDUCTION_KERNELS_H_
@@ -34,8 +34,8 @@ struct SumColumnsKernel {
   }
 };
 
-// The first of two kernels that sum Term::operator()(row, column) over the
-// rows of each column: partials[chunk, column] of kChunkRows rows each.
+// The first of two kernels that sum Term::operator()(row, column) over the rows
+// of each column: partials[chunk, column] is the sum of kChunkRows rows.
 template <typename Term>
 struct ColumnPartials {
   static constexpr unsigned kThreads = 256;
@@ -78,7 +78,7 @@ struct ColumnPartials {
   }
 };
 
-// The second: out[c] = factor * the sum of column c of partials [chunks,
+// The second kernel: out[c] = factor * the sum of column c of partials [chunks,
 // count].
 struct SumPartialsBody {
   size_t count;
@@ -96,7 +96,7 @@ struct SumPartialsBody {
   }
 };
 
-// Term of a bias's gradient; masks dy on the way.
+// The term of a bias's gradient. It also masks dy by the activation.
 struct BiasGradientTerm {
   size_t cols;
   Activation activation;
@@ -145,8 +145,8 @@ struct FmKernel {
   }
 };
 
-// A loss: partials[block] = {the sum of Term's losses, how many labels were
-// not legal}. Row by row a thread.
+// A loss: partials[block] = {the sum of Term's losses, the number of labels
+// that are not legal}. There is a thread for each row.
 template <typename Term>
 struct LossPartials {
   static constexpr unsigned kThreads = 128;

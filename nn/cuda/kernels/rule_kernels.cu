@@ -1,4 +1,4 @@
-// The kernels of optimizers as a GPU runs them. A file of its own, since it is
+// The kernels of optimizers for a GPU. They have their own file because it is
 // compiled with -fmad=false: see rule_kernels.h.
 
 #include <cuda_runtime_api.h>

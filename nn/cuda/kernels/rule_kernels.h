@@ -1,9 +1,9 @@
 // Kernels that update parameters by the rules of optim/, with the rules' own
 // arithmetic. They are compiled without fused multiply-add (rule_kernels.cu),
-// so that they give the CPU's bits, but for the rules that go by means over
-// the weights: those are summed here in another order, in double.
+// so they give the same bits as a CPU. Rules that use means over the weights
+// are an exception: the means are summed here in another order, in double.
 //
-// One launch updates many parameters ("blocks"), in tiles of one of them:
+// One launch updates many parameters ("blocks"). Each block is cut into tiles:
 //
 //   RuleTermsKernel    means over each tile     rules that go by means
 //   RuleBeginKernel    Begin of each block      rules that have one
@@ -34,20 +34,20 @@ struct RuleBlock {
   // Where its weights and its state begin in the vectors.
   size_t begin;
   size_t state_begin;
-  // Its tiles among those of the launch.
+  // Its tiles among the tiles of the launch.
   size_t first_tile;
   size_t num_tiles;
 };
 
 // Weights [number * kRuleTileFloats, (number + 1) * kRuleTileFloats) of a
-// block, as far as it has them.
+// block, or fewer at the end of the block.
 struct RuleTile {
   uint32_t block;
   uint32_t number;
 };
 inline constexpr size_t kRuleTileFloats = 1024;
 
-// What the kernels of an update have in common.
+// The common arguments of the kernels of an update.
 struct RuleArgs {
   size_t num_blocks;
   size_t num_tiles;
@@ -56,12 +56,13 @@ struct RuleArgs {
   float* weights;
   float* state;
   const float* gradients;
-  // Whether options have something to add to gradients.
+  // Whether options add something to gradients.
   bool regularise;
   optim::WeightOptions options;
-  // Of rules that go by means: the sums of each tile's terms.
+  // For rules that use means: the sums of each tile's terms.
   optim::RuleMeans* tile_sums;
-  // Of rules that begin: what each block's Begin has given, an array of Begun.
+  // For rules with Begin: the result of Begin for each block, an array of
+  // Begun.
   void* begun;
 
   OARLOCK_DEVICE float Gradient(size_t i) const {
@@ -74,7 +75,7 @@ struct RuleArgs {
   }
 };
 
-// Numbers, within their block, of a tile's weights: from begin to below end.
+// The weights [begin, end) of a tile, numbered within their block.
 struct RuleRange {
   size_t begin;
   size_t end;

@@ -1,4 +1,4 @@
-// Kernels that move, sum and scale vectors of examples; a thread for each
+// Kernels that move, sum and scale vectors of examples, with a thread for each
 // number of an output. interaction_operations.h has the formulas.
 
 #ifndef OARLOCK_NN_CUDA_KERNELS_VECTOR_KERNELS_H_
@@ -20,7 +20,7 @@ OARLOCK_DEVICE inline float DotOf(size_t size, const float* a, const float* b) {
 
 // ---- Moving, summing, scaling ----
 
-// Over y [num, cols, rows].
+// count = floats of y [num, cols, rows].
 struct TransposeBody {
   size_t count;
   size_t rows;
@@ -87,7 +87,8 @@ struct ScaleVectorsByXBody {
   }
 };
 
-// For ColumnPartials over examples: the gradient by a vector's number.
+// The term, for ColumnPartials over examples, of the gradient by a number of a
+// vector.
 struct ScaleVectorsTerm {
   size_t num_vectors;
   size_t width;
