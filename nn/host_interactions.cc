@@ -8,11 +8,11 @@
 
 namespace oarlock::nn {
 
-// The arrays of one operation on the host.
+// Host copies of the arrays of one operation.
 class HostInteractions::Copies {
  public:
   explicit Copies(MathBackend* device) : device_(device) {}
-  // What was written goes back.
+  // Copies the written arrays back to the device.
   ~Copies() {
     for (const Back& back : back_) {
       device_->CopyIn(back.from, back.floats * sizeof(float), back.to);
@@ -90,7 +90,8 @@ void HostInteractions::CrossBackward(const CrossShape& shape, const float* a,
                                      GradientOut da, GradientOut dz) {
   const size_t size = shape.rows * shape.cols;
   const size_t z_size = shape.rows * shape.z_cols;
-  // One after the other: both may be the same array.
+  // The two gradients are computed one after the other: both may be the same
+  // array.
   {
     Copies c(this);
     host_->CrossBackward(shape, c.In(a, size), c.In(z, z_size), c.In(dy, size),

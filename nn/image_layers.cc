@@ -26,7 +26,7 @@ bool IsOneImage(absl::Span<const Shape> inputs) {
   return inputs.size() == 1 && inputs[0].rank() == 3 && inputs[0].size() > 0;
 }
 
-// [height, width, channels] of what a window makes of an image.
+// The shape [height, width, channels] of the output of a window over an image.
 absl::StatusOr<Shape> ShapeUnder(const Layer& layer, const Shape& image,
                                  const Window& window, size_t channels) {
   if (window.kernel.area() == 0 || window.stride.area() == 0) {
@@ -156,7 +156,7 @@ class Conv2d final : public Layer {
   ConvolutionShape ShapeOf(const Shape& image) const {
     return {ExtentOf(image), image[2], options_.out_channels, options_.window};
   }
-  // Of ForwardArgs or BackwardArgs.
+  // Converts ForwardArgs or BackwardArgs.
   template <typename LayerArgs>
   ConvolutionArgs Args(const LayerArgs& args) const {
     ConvolutionArgs convolution;
@@ -206,7 +206,7 @@ class MaxPool2d final : public Layer {
     }
     return PooledShape(*this, inputs, options_.window);
   }
-  // A byte for each output.
+  // Holds a byte for each output.
   size_t ScratchFloats(const MathBackend& math, absl::Span<const Shape> inputs,
                        size_t max_examples) const override {
     const size_t bytes =
@@ -234,7 +234,7 @@ class MaxPool2d final : public Layer {
 
 class AveragePool2d final : public Layer {
  public:
-  // Without a window: over the whole image.
+  // Without a window, it is the mean of the whole image.
   explicit AveragePool2d(std::optional<Window> window) : window_(window) {}
   const char* kind() const override {
     return window_ ? "average_pool2d" : "global_average_pool";

@@ -1,4 +1,4 @@
-// Where networks begin: dense features, and rows of embeddings.
+// The first layers of networks: dense features, and rows of embeddings.
 
 #include <cstddef>
 #include <memory>
@@ -19,7 +19,7 @@
 namespace oarlock::nn {
 namespace {
 
-// A node whose value comes from outside and needs no gradient.
+// A node whose value is an array of the step. It needs no gradient.
 class DenseInput final : public Layer {
  public:
   explicit DenseInput(Shape shape) : shape_(std::move(shape)) {}

@@ -240,9 +240,9 @@ class SumRows final : public Layer {
   }
 };
 
-// The products of all pairs are as many as inputs times a row of the weight, so
-// they are made for a few examples at a time, which fit a cache, and made anew
-// for the gradients.
+// An example has h * m products of pairs. So the products are computed for a
+// few examples at a time, which fit into a cache, and computed again for the
+// gradients.
 class CompressedInteraction final : public Layer {
  public:
   explicit CompressedInteraction(const CompressedInteractionOptions& options)
@@ -305,7 +305,8 @@ class CompressedInteraction final : public Layer {
       args.math.MatMul(b.rows, pairs, num_maps_, {dy, num_maps_, false},
                        {args.parameters[0], num_maps_, true}, Write::kOverwrite,
                        dz, pairs);
-      // One after the other: x and x0 may be the same node.
+      // The two gradients are computed one after the other: x and x0 may be the
+      // same node.
       if (dx.data != nullptr) {
         args.math.OuterProductsBackward(b.rows, b.h, b.m, x, x0, dz,
                                         {dx.data + b.x, dx.write}, {});
@@ -318,7 +319,7 @@ class CompressedInteraction final : public Layer {
   }
 
  private:
-  // Some examples: where theirs begin in x, x0 and y.
+  // Some examples, with their offsets in x, x0 and y.
   struct Block {
     size_t rows = 0, h = 0, m = 0;
     size_t x = 0, x0 = 0, y = 0;

@@ -11,7 +11,8 @@
 namespace oarlock::nn {
 
 // Vectors of field-aware factorization machines: v [num_examples, fields,
-// fields, width]; v[e, i, j] is the vector of field i for field j.
+// fields, width]; v[e, i, j] is the vector that field i uses when meeting field
+// j.
 struct FieldAwareShape {
   size_t num_examples = 0;
   size_t fields = 0;

@@ -61,9 +61,8 @@ struct ForwardArgs {
   // Floats from one example to the next: more than the tensor's size only where
   // CanStrideOutput().
   size_t output_stride = 0;
-  double* loss_sum =
-      nullptr;  // in host memory; a loss adds to it, at the latest in Finish
-  size_t node = 0;  // the node's number in the network
+  double* loss_sum = nullptr;  // on the host; a loss adds to it by Finish
+  size_t node = 0;             // the node's number in the network
 };
 
 // Where a gradient is written. Null data: it is not needed.

@@ -134,7 +134,7 @@ class Linear final : public Layer {
   }
 
  private:
-  // Of ForwardArgs or BackwardArgs.
+  // Converts ForwardArgs or BackwardArgs.
   template <typename LayerArgs>
   LinearArgs Args(const LayerArgs& args) const {
     LinearArgs linear;

@@ -1,4 +1,4 @@
-// Where networks end: the losses.
+// The last layers of networks: the losses.
 
 #include <memory>
 #include <optional>

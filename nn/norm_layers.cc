@@ -22,8 +22,8 @@ NormSums SumsOf(const ForwardArgs& args) {
   return {args.statistics[0], args.statistics[1], args.statistics[2]};
 }
 
-// Mean and sqrt(variance + epsilon) of each column, by InteractionOperations::
-// NormMoments' rule.
+// Mean and sqrt(variance + epsilon) of each column, by the rule of
+// InteractionOperations::NormMoments.
 std::vector<ExportedMoments> MeanAndDeviation(
     size_t cols, float epsilon, absl::Span<const float* const> statistics) {
   const float count = statistics[0][0];
@@ -78,7 +78,7 @@ class BatchNorm final : public Layer {
     const std::vector<size_t> shape = {inputs[0].size()};
     return {{"count", {1}, 0}, {"sum", shape, 0}, {"squares", shape, 0}};
   }
-  // What the backend keeps, then mean and variance.
+  // Holds the scratch of the backend, then mean and variance.
   size_t ScratchFloats(const MathBackend& math, absl::Span<const Shape> inputs,
                        size_t max_examples) const override {
     return 4 * inputs[0].size();
@@ -153,7 +153,7 @@ class DataNorm final : public Layer {
             {"sum", shape, 0},
             {"squares", shape, kStartExamples}};
   }
-  // Mean, then variance.
+  // Holds mean, then variance.
   size_t ScratchFloats(const MathBackend& math, absl::Span<const Shape> inputs,
                        size_t max_examples) const override {
     return 2 * inputs[0].size();

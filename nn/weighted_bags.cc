@@ -6,7 +6,8 @@
 namespace oarlock::nn {
 namespace {
 
-// Calls visit(key, where its row begins, where its bag begins in the output).
+// Calls visit(key, offset of its row, offset of its bag in the output) for all
+// keys.
 template <typename Visit>
 void ForEachKey(const RowBags& bags, const Visit& visit) {
   for (size_t bag = 0; bag < bags.num_examples * bags.num_slots; ++bag) {

@@ -9,7 +9,8 @@
 namespace oarlock::nn {
 namespace {
 
-// A cache line, so that no two arrays share one.
+// A cache line has this many floats. Arrays are aligned to it, so that no two
+// arrays share a cache line.
 constexpr size_t kAlignmentFloats = 16;
 
 size_t Aligned(size_t num_floats) {
@@ -70,7 +71,8 @@ Places Workspace::PlaceGradients() const {
       read.end = std::max(read.end, i);
     }
   }
-  // A part of a concatenation reads its gradient there.
+  // A part of a concatenation reads its gradient in the concatenation's
+  // gradient.
   for (size_t i = 0; i < nodes.size(); ++i) {
     Lifetime& whole = lifetimes[nodes[i].place];
     whole.begin = std::min(whole.begin, i);
@@ -87,7 +89,8 @@ void Workspace::PlaceArrays() {
   StepInput probe;
   const float some = 0;
   probe.dense = probe.labels = &some;
-  // Twice the same walk: first to size the arena, then to place the arrays.
+  // The loop runs twice: first to compute the size of the arena, then to place
+  // the arrays.
   const Places places = PlaceGradients();
   size_t total = 0;
   for (const bool place : {false, true}) {
@@ -198,7 +201,7 @@ const float* Workspace::MapCachedRows(size_t index, const SparseInput& cached) {
   OARLOCK_CHECK(cached.miss_of_row.size() == cached.num_rows &&
                 cached.entry_of_row.size() == cached.num_rows);
   const size_t row_dim = network_.row_dims()[index];
-  // Not to grow later: what is cached would be lost.
+  // The entries must not grow later: cached rows would be lost.
   const size_t cache_bytes = cached.cache_rows * row_dim * sizeof(float);
   OARLOCK_CHECK(entries_[index].num_bytes() == 0 ||
                 entries_[index].num_bytes() == cache_bytes);
@@ -341,7 +344,7 @@ std::optional<size_t> Workspace::QueueBackward(StepOutput* output,
   std::optional<size_t> unreported;
   for (size_t i = nodes.size(); i > 0; --i) {
     RunBackward(i - 1);
-    // Parameters lie in the order of the nodes.
+    // Parameters are in the order of the nodes.
     const std::vector<size_t>& offsets = nodes[i - 1].parameter_offsets;
     if (offsets.empty()) continue;
     if (on_host || step_.parameters_in_backend) {
@@ -350,7 +353,7 @@ std::optional<size_t> Workspace::QueueBackward(StepOutput* output,
     }
     if (!final_from && offsets[0] > 0) continue;
     if (unreported.has_value()) {
-      // They have come while this node was computed.
+      // These gradients were copied while this node was computed.
       math_->Finish();
       final_from(*unreported);
     }

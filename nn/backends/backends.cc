@@ -21,7 +21,7 @@ struct GpuBackend {
   int gpu;
 };
 
-// "cuda_tf32:1".
+// Parses a name such as "cuda_tf32:1".
 std::optional<GpuBackend> ParseGpuBackend(absl::string_view name) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(name, absl::MaxSplits(':', 1));

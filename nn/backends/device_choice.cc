@@ -12,12 +12,12 @@ namespace oarlock::nn {
 namespace {
 
 constexpr absl::string_view kGpuNumber = "gpu:";
-// Far beyond any machine.
+// Far more than any machine has.
 constexpr uint32_t kMaxGpus = 1024;
 
 std::optional<int> GpuNumber(absl::string_view digits) {
   uint32_t number = 0;
-  // SimpleAtoi would let spaces and signs pass.
+  // SimpleAtoi would accept spaces and signs.
   if (digits.empty() || digits.find_first_not_of("0123456789") != digits.npos ||
       !absl::SimpleAtoi(digits, &number) || number >= kMaxGpus) {
     return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<int> NumberIn(absl::string_view device) {
   return GpuNumber(device);
 }
 
-// The first of "0,1".
+// The first number of "0,1".
 std::optional<int> FirstOf(absl::string_view selected_gpus) {
   return GpuNumber(selected_gpus.substr(0, selected_gpus.find(',')));
 }

@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nn/cpu/batch_norm_kernels.cc"
 #include "hwy/foreach_target.h"
-// Highway compiles what follows once per instruction set.
+// Highway compiles the following code once per instruction set.
 #include "hwy/highway.h"
 #include "nn/cpu/lanes-inl.h"
 
@@ -22,12 +22,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 using oarlock::nn::HWY_NAMESPACE::ForLanes;
 using oarlock::nn::HWY_NAMESPACE::Put;
 
-// Floats of a block of rows: what the first two caches hold of two arrays.
+// Number of floats of a block of rows. The first two caches hold such blocks of
+// two arrays.
 constexpr size_t kBlockFloats = 16384;
 
-// Adds two sums over rows [first, last) to sums [2, channels]: sum_rows(begin,
-// end, d, c, &a, &b) gives those of a vector of columns. Uses columns
-// [2, channels].
+// Writes two sums over rows [first, last) to sums [2, channels].
+// sum_rows(begin, end, d, c, &a, &b) adds the sums of a vector of columns to a
+// and b. Uses columns [2, channels].
 template <class SumRows>
 HWY_INLINE void SumBlocks(size_t first, size_t last, size_t channels,
                           double* HWY_RESTRICT sums,
@@ -47,7 +48,7 @@ HWY_INLINE void SumBlocks(size_t first, size_t last, size_t channels,
   }
 }
 
-// Leaves the two sums over all rows in room.sums [2, channels].
+// Writes the two sums over all rows to room.sums [2, channels].
 template <class SumRows>
 HWY_INLINE void SumParts(size_t rows, size_t channels, const Room& room,
                          SumRows sum_rows) {
@@ -64,7 +65,7 @@ HWY_INLINE void SumParts(size_t rows, size_t channels, const Room& room,
   }
 }
 
-// y = activation(x * factor + addend + residual) of rows [begin, end).
+// y = activation(x * factor + addend + residual) for rows [begin, end).
 template <bool kRelu, bool kResidual>
 HWY_INLINE void Apply(const BatchNormArgs& args, size_t begin, size_t end,
                       const float* HWY_RESTRICT factor,
@@ -99,7 +100,7 @@ void ApplyAny(const BatchNormArgs& args, int threads, const float* factor,
   });
 }
 
-// What x is multiplied by and what is added, given mean and 1 / deviation.
+// Computes the factor and the addend for x from mean and 1 / deviation.
 void FactorAndAddend(const BatchNormArgs& args, const float* mean,
                      const float* inverse, float* factor, float* addend) {
   for (size_t c = 0; c < args.channels; ++c) {
@@ -110,8 +111,8 @@ void FactorAndAddend(const BatchNormArgs& args, const float* mean,
 
 void Training(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
   const size_t channels = args.channels;
-  // Sums are of distances to the first row, so that a large mean costs no
-  // digits of the variance.
+  // Sums are sums of distances to the first row, so that the variance keeps its
+  // precision when the mean is large.
   const float* HWY_RESTRICT pivot = args.x;
   SumParts(args.rows, channels, room,
            [&](size_t begin, size_t end, auto d, size_t c, auto& sum,
@@ -157,12 +158,13 @@ void Inference(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
   ApplyAny(args, room.threads, room.columns, room.columns + channels, y);
 }
 
-// How a gradient by the output becomes one by what the activation got.
+// How the gradient by the output is masked to become the gradient by the
+// activation's input.
 enum class Mask {
   kNone,
-  // By the output: it has a residual in it.
+  // By the output, which includes a residual.
   kOutput,
-  // By x: computing the output again is cheaper than reading it.
+  // By the output computed again from x: that is cheaper than reading it.
   kInput,
 };
 
@@ -185,7 +187,7 @@ struct Masked {
   }
 };
 
-// Leaves in room.sums the sums over the rows of g and of g * (x - mean).
+// Writes to room.sums the sums over the rows of g and of g * (x - mean).
 template <Mask kMask>
 HWY_INLINE void SumGradients(const BatchNormArgs& args,
                              const Masked<kMask>& masked, Room room) {
@@ -205,7 +207,7 @@ HWY_INLINE void SumGradients(const BatchNormArgs& args,
            });
 }
 
-// dx = g * factor + (x - mean) * by_x + by_one, and dresidual = g, of rows
+// dx = g * factor + (x - mean) * by_x + by_one, and dresidual = g, for rows
 // [begin, end).
 template <Mask kMask>
 HWY_INLINE void PutGradients(const BatchNormArgs& args, size_t begin,
@@ -217,7 +219,7 @@ HWY_INLINE void PutGradients(const BatchNormArgs& args, size_t begin,
   const float* HWY_RESTRICT mean = args.scratch;
   const bool add = gradients.dx_write == Write::kAdd;
   const bool add_residual = gradients.dresidual_write == Write::kAdd;
-  // The same array if x is the residual, too.
+  // dx and dresidual are the same array if x is also the residual.
   float* const dx = gradients.dx;
   float* const dresidual = gradients.dresidual;
   for (size_t r = begin; r < end; ++r) {

@@ -13,7 +13,7 @@
 namespace oarlock::nn {
 namespace {
 
-// Below so many floats a second thread costs more than it gives.
+// Below this number of floats, a second thread costs more time than it saves.
 constexpr size_t kLeastShared = 1 << 14;
 
 float Into(Write write, float was, float value) {

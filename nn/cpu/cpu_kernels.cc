@@ -7,7 +7,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nn/cpu/cpu_kernels.cc"
 #include "hwy/foreach_target.h"
-// Highway compiles what follows once per instruction set.
+// Highway compiles the following code once per instruction set.
 #include "hwy/highway.h"
 #include "nn/cpu/lanes-inl.h"
 
@@ -59,7 +59,7 @@ void NarrowOuter(size_t m, size_t n, size_t k, Matrix a, Matrix b, Write write,
   }
 }
 
-// Rows [r, r + kRows) of NarrowGradient's sums.
+// Adds rows [r, r + kRows) to the sums of NarrowGradient.
 template <size_t kRows>
 HWY_INLINE void AddNarrowGradient(size_t r, size_t m, size_t n, Matrix a,
                                   Matrix b, float* HWY_RESTRICT sums) {
@@ -108,7 +108,7 @@ void AddBias(size_t rows, size_t cols, const float* HWY_RESTRICT bias,
   }
 }
 
-// The nearest bfloat16, of two equally near the even one; NaN stays NaN.
+// Rounds to the nearest bfloat16, ties to even. NaN stays NaN.
 template <class D>
 HWY_INLINE void StoreRounded(D d, hn::Vec<D> value, uint16_t* to) {
   const hn::RebindToUnsigned<D> bits_tag;
@@ -121,7 +121,7 @@ HWY_INLINE void StoreRounded(D d, hn::Vec<D> value, uint16_t* to) {
   const auto is_nan = hn::RebindMask(bits_tag, hn::IsNaN(value));
   const auto chosen = hn::IfThenElse(is_nan, quiet, rounded);
   const hn::Rebind<uint16_t, D> to_tag;
-  // Values below 2^16: what saturates in DemoteTo does not come up.
+  // Values are below 2^16, so DemoteTo never saturates.
   const auto narrow =
       hn::DemoteTo(to_tag, hn::BitCast(hn::RebindToSigned<D>(), chosen));
   hn::StoreU(narrow, to_tag, to);
@@ -138,7 +138,7 @@ void RoundToBfloat16(size_t rows, size_t cols, const float* HWY_RESTRICT x,
   }
 }
 
-// Rows [r, r + kRows) of AddBiasBackward: a block, so that the sums are loaded
+// AddBiasBackward for rows [r, r + kRows). In such a block, the sums are loaded
 // and stored once for several rows. The gradients go to `rounded` if it is not
 // null, else back to dy if there is an activation.
 template <size_t kRows>
@@ -174,7 +174,8 @@ void AddBiasBackward(size_t rows, size_t cols, const float* HWY_RESTRICT y,
   const bool relu = activation == Activation::kRelu;
   ForLanes(cols, [&](auto d, size_t i)
                      HWY_ATTR { hn::StoreU(hn::Zero(d), d, dbias + i); });
-  // Row by row: dy streams through, and the sums stay in the first cache.
+  // Rows are processed in order: dy is read once, and the sums stay in the
+  // first cache.
   constexpr size_t kBlock = 4;
   size_t r = 0;
   for (; r + kBlock <= rows; r += kBlock) {
@@ -270,7 +271,7 @@ class RowAdder {
   size_t rest_;
 };
 
-// 1 / the rows of a bag, of which there are some; 1 if there is none.
+// 1 / the number of rows of a bag; 1 for an empty bag.
 HWY_INLINE float MeanFactor(const RowBags& bags, size_t bag) {
   const uint32_t num_rows = bags.offsets[bag + 1] - bags.offsets[bag];
   return num_rows == 0 ? 1.0f : 1.0f / static_cast<float>(num_rows);
@@ -417,9 +418,9 @@ void RoundToBfloat16(size_t rows, size_t cols, const float* x, size_t x_stride,
   HWY_DYNAMIC_DISPATCH(RoundToBfloat16)(rows, cols, x, x_stride, y);
 }
 
-// Calls put(sums [cols]) and writes those. What is added is summed on its own
-// first, as in a product: then gradients that are accumulated are the sum of
-// those of other processes, bit by bit.
+// Calls put(sums [cols]) and writes the sums. For kAdd, the sums are computed
+// separately first and then added, as in a product. So an accumulated gradient
+// has the same bits as the sum of the gradients of several processes.
 template <typename Put>
 static void WriteSums(size_t cols, Write write, float* to, Put put) {
   if (write == Write::kOverwrite) return put(to);
@@ -445,7 +446,7 @@ void AddBiasBackwardRounded(size_t rows, size_t cols, const float* y,
                             Activation activation, const float* dy, Write write,
                             float* dbias, uint16_t* rounded) {
   WriteSums(cols, write, dbias, [&](float* sums) {
-    // With `rounded` dy is only read.
+    // With `rounded`, dy is only read.
     HWY_DYNAMIC_DISPATCH(AddBiasBackward)
     (rows, cols, y, activation, const_cast<float*>(dy), sums, rounded);
   });

@@ -7,7 +7,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nn/cpu/interaction_kernels.cc"
 #include "hwy/foreach_target.h"
-// Highway compiles what follows once per instruction set.
+// Highway compiles the following code once per instruction set.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "nn/cpu/lanes-inl.h"
@@ -21,7 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using oarlock::nn::HWY_NAMESPACE::ForLanes;
 using oarlock::nn::HWY_NAMESPACE::Put;
 
-// Adds up products of short vectors, the lanes of which meet once at the end.
+// Adds up inner products of short vectors. The lanes are summed once, at the
+// end.
 class DotSum {
  public:
   HWY_INLINE DotSum()
@@ -172,7 +173,8 @@ void OuterProductsBackward(size_t rows, size_t a_cols, size_t b_cols,
   }
 }
 
-// Row c of `to` [width, num] is column c of rows `stride` apart.
+// Row c of `to` [width, num] becomes column c of `num` rows that are `stride`
+// apart.
 HWY_INLINE void Columns(size_t num, size_t width, size_t stride,
                         const float* HWY_RESTRICT from,
                         float* HWY_RESTRICT to) {
@@ -243,7 +245,7 @@ void PairwiseDotsBackward(const VectorsShape& shape,
   }
 }
 
-// x = exp(x - its largest) / their sum.
+// x = exp(x - max(x)) / the sum of exp(x - max(x)).
 HWY_INLINE void Softmax(size_t size, float* HWY_RESTRICT x) {
   const float most = *std::max_element(x, x + size);
   float sum = 0;
@@ -291,7 +293,7 @@ void AttentionBackward(const AttentionShape& s, const float* HWY_RESTRICT qkv,
   const size_t n = s.num_vectors, w = s.width;
   const size_t part = s.heads * w, stride = 3 * part;
   float* HWY_RESTRICT values = room;
-  float* HWY_RESTRICT ds = room + n * w;  // by the scores, [n, n]
+  float* HWY_RESTRICT ds = room + n * w;  // gradient by the scores, [n, n]
   const float scale = ScoreScale(s);
   for (size_t e = 0; e < s.num_examples; ++e) {
     for (size_t h = 0; h < s.heads; ++h, weights += n * n) {

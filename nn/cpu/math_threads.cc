@@ -21,7 +21,7 @@ void UseMathThreads(int threads) {
 void ParallelFor(int threads, size_t size,
                  absl::FunctionRef<void(size_t begin, size_t end)> fn) {
 #ifdef __SANITIZE_THREAD__
-  // The sanitizer does not see how OpenMP's threads wait for each other.
+  // The sanitizer cannot detect how OpenMP threads wait for each other.
   threads = 1;
 #endif
   const size_t ranges = std::min(static_cast<size_t>(threads), size);

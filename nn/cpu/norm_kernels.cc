@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nn/cpu/norm_kernels.cc"
 #include "hwy/foreach_target.h"
-// Highway compiles what follows once per instruction set.
+// Highway compiles the following code once per instruction set.
 #include "hwy/highway.h"
 #include "nn/cpu/lanes-inl.h"
 

@@ -6,7 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nn/cpu/pooling_kernels.cc"
 #include "hwy/foreach_target.h"
-// Highway compiles what follows once per instruction set.
+// Highway compiles the following code once per instruction set.
 #include "hwy/highway.h"
 #include "nn/cpu/lanes-inl.h"
 
@@ -21,10 +21,10 @@ using oarlock::nn::HWY_NAMESPACE::Put;
 
 // The pixels under a window at one position.
 struct Pixels {
-  // Of the kernel's elements.
+  // Rows and columns of the kernel's elements inside the image.
   Interval rows;
   Interval columns;
-  // Number of the pixel under the first of them.
+  // Number of the pixel under the first of these elements.
   size_t first;
 
   size_t count() const {
@@ -43,7 +43,7 @@ Interval ColumnsInside(const PoolingShape& shape, size_t position) {
                         shape.window.stride.width, shape.window.padding.width);
 }
 
-// Calls visit(number of the position, its pixels) for all positions in order.
+// Calls visit(number of the position, its pixels) for all positions, in order.
 template <class Visit>
 HWY_INLINE void ForEachPosition(const PoolingShape& shape, Visit visit) {
   const Window& window = shape.window;
@@ -65,7 +65,7 @@ HWY_INLINE void ForEachPosition(const PoolingShape& shape, Visit visit) {
   }
 }
 
-// The positions over a pixel.
+// The positions that cover a pixel.
 struct Positions {
   size_t image;
   size_t row, column;  // of the pixel, in the padded image
@@ -73,8 +73,8 @@ struct Positions {
   Interval columns;
 };
 
-// Calls visit(number of the pixel, the positions over it) for all pixels in
-// order.
+// Calls visit(number of the pixel, the positions that cover it) for all pixels,
+// in order.
 template <class Visit>
 HWY_INLINE void ForEachPixel(const PoolingShape& shape, Visit visit) {
   const Window& window = shape.window;
@@ -215,8 +215,8 @@ void AveragePoolBackward(const PoolingShape& shape,
   });
 }
 
-// A vector that starts at channel 0 does so again after as many vectors as
-// there are channels, whatever their number.
+// A vector that starts at channel 0 is followed, after `channels` vectors, by
+// another vector that starts at channel 0, for any number of channels.
 void ScaleBytes(size_t pixels, size_t channels,
                 const uint8_t* HWY_RESTRICT bytes, const ByteScale& scale,
                 float* HWY_RESTRICT y) {

@@ -15,7 +15,8 @@
 namespace oarlock::nn::cuda {
 namespace {
 
-// Plans that are kept: more shapes than networks and last batches have.
+// The most plans that are kept: more than the shapes of networks and last
+// batches.
 constexpr size_t kMaxPlans = 4096;
 
 uint32_t AlignmentOf(const void* data) {
@@ -36,7 +37,7 @@ const char* NameOf(Numbers numbers) {
   return "bfloat16";
 }
 
-// Once for a shape, not for each device and layer.
+// Logs once for a shape, not for each device and layer.
 void WarnOfPlainLoop(const std::string& device_name, const Product& p,
                      const char* why) {
   using Said = std::set<std::array<uint64_t, 4>>;

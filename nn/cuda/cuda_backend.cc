@@ -16,7 +16,8 @@
 namespace oarlock::nn::cuda {
 namespace {
 
-// First, so that it goes after everything that has memory of it.
+// The first base class, so that the device is destroyed after everything that
+// uses its memory.
 struct OwnedDevice {
   std::unique_ptr<Device> device;
 };
@@ -213,8 +214,8 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
   }
 
  private:
-  // What a layer's scratch holds where operands are rounded, rows padded as
-  // DeviceMath::RoundedStride says.
+  // The contents of a layer's scratch where operands are rounded. Rows are
+  // padded to DeviceMath::RoundedStride.
   struct Rounded {
     uint16_t* weight;
     uint16_t* x;
@@ -226,12 +227,12 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
   }
   bool Rounds() const { return options_.numbers == Numbers::kBfloat16; }
 
-  // What SumLossKernel writes.
+  // The output of SumLossKernel.
   struct LossSum {
     double loss;
     double illegal_labels;
   };
-  // That Finish has not added: more than networks have.
+  // The most losses that wait for Finish: more than networks have.
   static constexpr size_t kMostLosses = 16;
 
   template <typename Term>
@@ -252,7 +253,7 @@ class CudaBackend final : private OwnedDevice, public CudaInteractions {
   DeviceBuffer output_gradient_;
   DeviceBuffer loss_partials_;
   DeviceBuffer loss_sums_;
-  // To what Finish adds them, in their order.
+  // The loss sums to which Finish adds them, in the same order.
   std::vector<double*> losses_to_;
 };
 

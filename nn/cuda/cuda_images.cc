@@ -6,8 +6,8 @@
 namespace oarlock::nn::cuda {
 namespace {
 
-// What patches may take of the device's memory: enough that a product of them
-// fills a GPU, little beside what training needs.
+// The most device memory for patches. A product of this size uses a whole GPU,
+// and the memory is small in comparison with what training needs.
 constexpr size_t kMaxPatchFloats = size_t{64} << 20;
 
 // The sizes of a convolution as a product.
@@ -17,7 +17,8 @@ struct Patches {
         positions(NumPositions(shape.image, shape.window).area()),
         size(shape.window.kernel.area() * shape.in_channels) {}
 
-  // Calls run(first image, number of images) for chunks of all images.
+  // Cuts the images into chunks and calls run(first image, number of images)
+  // for each.
   template <typename Run>
   void ForChunks(size_t images, const Run& run) const {
     const size_t per_image = std::max<size_t>(positions * size, 1);
@@ -168,7 +169,7 @@ void CudaImages::GradientsByPatches(const ConvolutionArgs& args,
       weight_write = Write::kAdd;
     }
     if (g.dx == nullptr) return;
-    // Of the patches' gradient only the place is needed.
+    // The patches are no longer needed: their gradient overwrites them.
     math_.Multiply({rows, p.size, out, dy, out, false, args.weight, out, true,
                     Write::kOverwrite, patches, p.size});
     math_.device().Run(ForEach<PatchesBackwardBody>{
@@ -241,7 +242,7 @@ void CudaImages::BatchNormBackward(const BatchNormArgs& args, const float* y,
   const size_t cols = args.channels;
   const NormTerms terms = {cols, args.epsilon, args.activation, args.x,
                            y,    g.dy,         args.scratch};
-  // Of this batch alone, whatever the caller's arrays have held.
+  // Sums of this batch alone, without the contents of the caller's arrays.
   float* const dshift = sums_.Get<float>(2 * cols);
   float* const dscale = dshift + cols;
   math_.SumRows(args.rows, cols, ShiftGradientTerm{terms}, 1, Write::kOverwrite,

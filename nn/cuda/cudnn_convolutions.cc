@@ -20,18 +20,19 @@
 namespace oarlock::nn::cuda {
 namespace {
 
-// What an algorithm may take of the device's memory: it may turn whole arrays
-// into another layout.
+// The most device memory for an algorithm, which may convert whole arrays to
+// another layout.
 constexpr size_t kMaxWorkspaceBytes = size_t{512} << 20;
-// Plans that are kept: more shapes than networks and last batches have.
+// The most plans that are kept: more than the shapes of networks and last
+// batches.
 constexpr size_t kMaxPlans = 4096;
-// Of those that the library lists: more than it has.
+// The most algorithms that the library may list: more than it has.
 constexpr int kMaxAlgorithms = 32;
-// What tensor cores demand of arrays.
+// The alignment of arrays that tensor cores require.
 constexpr uint64_t kAlignment = 16;
 
-// The functions of the library that are used. The library would rather have
-// graphs of operations, which take many times as many calls to the same
+// The functions of the library that Oarlock uses. The library recommends graphs
+// of operations instead, which take many times as many calls for the same
 // kernels.
 struct CudnnFunctions {
   decltype(&cudnnGetVersion) version;
@@ -60,18 +61,19 @@ struct CudnnFunctions {
   decltype(&cudnnConvolutionBackwardData) input_gradient;
 };
 
-// A part of cuDNN: "cnn".
+// Opens a part of cuDNN, such as "cnn".
 absl::StatusOr<SharedLibrary> OpenPart(absl::string_view part) {
   return SharedLibrary::Open(
       absl::StrCat("libcudnn_", part, ".so.", CUDNN_MAJOR),
       {"/usr/local/cuda/lib64"});
 }
 
-// Opens the parts of cuDNN that convolve, not libcudnn.so: that opens a part at
-// its first use, and ends the process if it is missing.
+// Opens the parts of cuDNN for convolutions instead of libcudnn.so: that
+// library opens a part at its first use, and ends the process if the part is
+// missing.
 absl::StatusOr<CudnnFunctions> LoadCudnn() {
   OARLOCK_ASSIGN_OR_RETURN(const SharedLibrary library, OpenPart("cnn"));
-  // These the library opens by itself, and lists no algorithms without them.
+  // The library opens these parts itself. Without them it lists no algorithms.
   for (const char* part : {"heuristic", "engines_precompiled"}) {
     OARLOCK_RETURN_IF_ERROR(OpenPart(part).status());
   }
@@ -108,9 +110,10 @@ absl::StatusOr<CudnnFunctions> LoadCudnn() {
   return f;
 }
 
-// Whether an algorithm sums products of the operands themselves. Winograd's and
-// Fourier's transform them first: what is rounded then is something else, and
-// the sums differ from those of patches by more than their order.
+// Whether an algorithm sums products of the operands themselves. Winograd and
+// Fourier algorithms transform the operands first, so other numbers are
+// rounded. Then the sums differ from the sums of patches by more than their
+// order.
 bool IsDirect(cudnnConvolutionFwdAlgo_t algorithm) {
   return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ||
          algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
@@ -123,8 +126,8 @@ bool IsDirect(cudnnConvolutionBwdDataAlgo_t algorithm) {
   return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
 }
 
-// Whether an algorithm that the library lists with `math_type` multiplies what
-// `numbers` says. CUDNN_DEFAULT_MATH is tf32 where the GPU has it.
+// Whether an algorithm that the library lists with `math_type` multiplies with
+// the precision of `numbers`. CUDNN_DEFAULT_MATH is tf32 where the GPU has it.
 bool Multiplies(Numbers numbers, cudnnMathType_t math_type) {
   if (math_type == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) return false;
   return numbers == Numbers::kTf32 || math_type != CUDNN_TENSOR_OP_MATH;
@@ -134,7 +137,8 @@ bool IsAligned(const float* array) {
   return reinterpret_cast<uint64_t>(array) % kAlignment == 0;
 }
 
-// Whether the library's 32-bit numbers can count what a pass has.
+// Whether the sizes of the arrays of a ConvolutionPass fit into the library's
+// 32-bit numbers.
 bool Fits(const ConvolutionPass& pass) {
   const ConvolutionShape& shape = pass.shape;
   return std::max({pass.images * shape.input_size(),
@@ -142,7 +146,7 @@ bool Fits(const ConvolutionPass& pass) {
          static_cast<size_t>(std::numeric_limits<int32_t>::max());
 }
 
-// What the library prepares for a shape.
+// The objects that the library prepares for a shape.
 struct Plan {
   explicit Plan(const CudnnFunctions& functions) : cudnn(functions) {}
   Plan(const Plan&) = delete;
@@ -160,7 +164,7 @@ struct Plan {
   cudnnFilterDescriptor_t weight = nullptr;
   cudnnConvolutionDescriptor_t convolution = nullptr;
   bool has_algorithm = false;
-  int algorithm = 0;  // of the enumeration that the kind of pass has
+  int algorithm = 0;  // of the enumeration for the kind of the pass
   size_t workspace_bytes = 0;
 };
 
@@ -194,7 +198,7 @@ class CudnnConvolutions final : public GpuConvolutions {
     if (!plan.has_algorithm) return false;
     Check(cudnn_.set_stream(handle_, stream), "its stream");
     const cudnnStatus_t status = Queue(pass, plan);
-    // Some of what an algorithm cannot do shows here only.
+    // Some limits of an algorithm only show here.
     if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
       plan.has_algorithm = false;
       return false;
@@ -287,8 +291,9 @@ void CudnnConvolutions::Describe(const ConvolutionPass& pass,
         "a window");
 }
 
-// Of the algorithms that `list` gives, the fastest first, takes the first that
-// repeats bit for bit, multiplies what it should and needs little memory.
+// `list` returns algorithms, the fastest first. Takes the first of them that
+// gives the same bits each time, multiplies with the right precision and needs
+// little memory.
 template <typename Result, typename List, typename WorkspaceOf>
 void CudnnConvolutions::Choose(Numbers numbers, const List& list,
                                const WorkspaceOf& workspace_of,
@@ -309,7 +314,7 @@ void CudnnConvolutions::Choose(Numbers numbers, const List& list,
         !Multiplies(numbers, result.mathType)) {
       continue;
     }
-    // An algorithm is the kernel that was meant with its math type only.
+    // An algorithm selects the listed kernel only together with its math type.
     set_math_type(tf32 ? result.mathType : CUDNN_FMA_MATH);
     size_t num_bytes = 0;
     if (workspace_of(result.algo, &num_bytes) != CUDNN_STATUS_SUCCESS ||
@@ -378,7 +383,7 @@ std::unique_ptr<Plan> CudnnConvolutions::Prepare(
 cudnnStatus_t CudnnConvolutions::Queue(const ConvolutionPass& pass,
                                        const Plan& p) const {
   const float alpha = 1;
-  // With 0 the result is not read, not even a NaN.
+  // With 0 the old result is not read and may be NaN.
   const float beta = pass.write == Write::kAdd ? 1 : 0;
   switch (pass.kind) {
     case ConvolutionPass::Kind::kForward:

@@ -70,8 +70,9 @@ class Device {
   // arrays that are not null is used. Queues no work.
   virtual std::optional<size_t> ConvolutionWorkspace(
       const ConvolutionPass& pass) = 0;
-  // Queues a pass for which ConvolutionWorkspace has returned a size. False if
-  // the device cannot run it after all: then nothing was queued.
+  // Queues a pass for which ConvolutionWorkspace has returned an answer other
+  // than nullopt. False if the device cannot run it after all: then nothing was
+  // queued.
   virtual bool Convolve(const ConvolutionPass& pass) = 0;
 
   // A graph: launches and products that one call queues together.

@@ -18,7 +18,8 @@ Product::Operand DeviceMath::Operand(const float* data, size_t rows,
 void DeviceMath::Multiply(const RowMajor& args) {
   if (args.m == 0 || args.n == 0) return;
   if (args.k == 0) {
-    // Nothing to sum over; a product without a bias, since layers have inputs.
+    // There is nothing to sum. The product has no bias: only layers have a
+    // bias, and layers have inputs.
     if (args.write == Write::kAdd) return;
     const size_t rows = args.c_stride == args.n ? 1 : args.m;
     for (size_t row = 0; row < rows; ++row) {

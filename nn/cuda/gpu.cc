@@ -41,7 +41,7 @@ class GpuGraph final : public Device::Graph {
   const cudaGraphExec_t graph_;
 };
 
-// Once, not for each device.
+// Logs once, not for each device.
 void LogThatPatchesAreUsed(const absl::Status& why) {
   static std::atomic<bool> is_said = false;
   if (is_said.exchange(true)) return;
@@ -49,10 +49,10 @@ void LogThatPatchesAreUsed(const absl::Status& why) {
                std::string(why.message()));
 }
 
-// Three streams: copies to the GPU, computation, copies from it. A copy in
-// waits for what was queued to compute before, since it may overwrite what that
-// reads, and what is computed later waits for the copy; a copy out waits for
-// what was queued before it, and nothing but Finish waits for it.
+// A GPU with three streams: copies to the GPU, computation, and copies from it.
+// A copy in waits for the computation queued before it, since it may overwrite
+// data that the computation reads. Later computation waits for the copy. A copy
+// out waits for the work queued before it; only Finish waits for a copy out.
 class Gpu final : public Device {
  public:
   Gpu(GpuId id, std::string name, const CublasLtFunctions& lt)
@@ -130,7 +130,7 @@ class Gpu final : public Device {
                           out_),
           "a copy from it");
     pinned_.GiveBackAfter(buffer, out_);
-    buffer->in_use = true;  // until Finish has read it
+    buffer->in_use = true;  // until Finish has read the buffer
     copies_out_.push_back({buffer, num_bytes, host});
   }
 
@@ -209,8 +209,8 @@ class Gpu final : public Device {
   void Check(cudaError_t status, const char* what) const {
     CheckGpu(status, name_, what);
   }
-  // At the first convolution: most networks have none, and the library is
-  // large.
+  // Called at the first convolution: most networks have no convolution, and the
+  // library is large.
   void LookForCudnn() {
     if (std::exchange(looked_for_cudnn_, true)) return;
     const CaptureLock lock(id_.index);
@@ -221,10 +221,9 @@ class Gpu final : public Device {
       LogThatPatchesAreUsed(convolutions.status());
     }
   }
-  // The current GPU is a thread's, and an executor may change threads.
+  // Each thread has its own current GPU, and an executor may change threads.
   void MakeCurrent() const { Check(cudaSetDevice(id_.index), "choosing it"); }
-  // Makes what is queued in `stream` from now on wait for what has been queued
-  // to compute.
+  // Makes later work in `stream` wait for the computation queued so far.
   void WaitForComputation(cudaStream_t stream) {
     Check(cudaEventRecord(computed_, compute_), "an event");
     Check(cudaStreamWaitEvent(stream, computed_, 0), "waiting for kernels");
@@ -247,8 +246,8 @@ absl::Status Refused(int gpu, absl::string_view why) {
       "GPU ", gpu, " cannot be used: ", why, "; use another or the CPU"));
 }
 
-// Whether GPU number `gpu` takes work at all: the driver makes a context, and
-// there is room for what each device asks for.
+// OK if GPU number `gpu` can be used: the driver can create a context, and
+// there is enough memory for the workspace of a device.
 absl::Status CheckTakesWork(int gpu) {
   constexpr size_t kLeastBytes = CublasProducts::kWorkspaceBytes;
   const CaptureLock lock(gpu);
@@ -257,7 +256,7 @@ absl::Status CheckTakesWork(int gpu) {
   if (status == cudaSuccess) status = cudaFree(nullptr);
   if (status == cudaSuccess) status = cudaMemGetInfo(&free, &total);
   if (status == cudaSuccess && free >= kLeastBytes) return absl::OkStatus();
-  // A failure is kept for the next call otherwise.
+  // Clears the error, which the next call would return otherwise.
   cudaGetLastError();
   if (status != cudaSuccess && status != cudaErrorMemoryAllocation) {
     return Refused(gpu, cudaGetErrorString(status));
@@ -277,7 +276,7 @@ Gpus FindGpus() {
   Gpus gpus;
   const cudaError_t status = cudaGetDeviceCount(&gpus.count);
   if (status != cudaSuccess) {
-    // A failure is kept for the next call otherwise.
+    // Clears the error, which the next call would return otherwise.
     cudaGetLastError();
     return {0, cudaGetErrorString(status)};
   }

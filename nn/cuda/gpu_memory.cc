@@ -48,7 +48,7 @@ PinnedPool::~PinnedPool() {
 }
 
 PinnedPool::Buffer* PinnedPool::Take(size_t num_bytes) {
-  // The smallest that is free and large enough.
+  // The smallest free buffer that is large enough.
   Buffer* best = nullptr;
   for (const std::unique_ptr<Buffer>& buffer : buffers_) {
     if (buffer->in_use || buffer->num_bytes < num_bytes) continue;
@@ -56,7 +56,7 @@ PinnedPool::Buffer* PinnedPool::Take(size_t num_bytes) {
     if (cudaEventQuery(buffer->done) != cudaSuccess) continue;
     best = buffer.get();
   }
-  // "Not ready" is no error.
+  // Clears "not ready", which is not an error.
   cudaGetLastError();
   if (best == nullptr) {
     buffers_.push_back(
@@ -74,7 +74,7 @@ std::unique_ptr<PinnedPool::Buffer> PinnedPool::NewBuffer(
   const CaptureLock lock(gpu_);
   const cudaError_t status = cudaMallocHost(&buffer->data, num_bytes);
   if (status == cudaErrorMemoryAllocation) {
-    // 0 where the system does not say.
+    // 0 where the system does not report it.
     const uint64_t free = FreeMemoryBytes();
     DeviceFailed(absl::StrCat(
         device_name_, ": the host has not enough memory to pin: ",

@@ -1,4 +1,4 @@
-// With the CUDA toolkit, but without cuDNN's header in it.
+// For a build with the CUDA toolkit but without cuDNN's header.
 
 #include "absl/status/status.h"
 #include "nn/cuda/cudnn_convolutions.h"

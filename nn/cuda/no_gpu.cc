@@ -1,4 +1,4 @@
-// Without the CUDA toolkit.
+// For a build without the CUDA toolkit.
 
 #include "absl/status/status.h"
 #include "nn/cuda/gpu.h"

@@ -14,16 +14,18 @@
 namespace oarlock::nn::cuda {
 namespace {
 
-// Calls of a run that is worth a graph, and how often it was the same then.
+// A run becomes a graph if it has at least this many calls, and if each call
+// was the same as in the list before this many times in a row.
 constexpr size_t kLeastCalls = 3;
 constexpr int kLeastRepeats = 2;
-// A graph that was wrong that often in a row is given up: its calls have
-// changed for good. Less often is a short last batch, or an evaluation.
+// A graph that did not match this many times in a row is dropped: its calls
+// have changed permanently. A short last batch or an evaluation causes fewer
+// misses.
 constexpr int kMostMisses = 8;
-// Lists of other kernels than any before: more than networks have. Beyond, all
-// are forgotten.
+// The most programs that are kept: more than networks have. When there are
+// more, all programs are dropped.
 constexpr size_t kMostPrograms = 64;
-// Calls that wait; more are done at once.
+// The most calls that wait. When the list is full, it runs at once.
 constexpr size_t kMostCalls = 4096;
 
 class ReplayingDevice final : public Device {
@@ -62,7 +64,7 @@ class ReplayingDevice final : public Device {
       const ConvolutionPass& pass) override {
     return device_->ConvolutionWorkspace(pass);
   }
-  // Not recorded: whether it can be done has to be said at once.
+  // Not recorded: the result has to be returned at once.
   bool Convolve(const ConvolutionPass& pass) override {
     Flush();
     return device_->Convolve(pass);
@@ -74,7 +76,7 @@ class ReplayingDevice final : public Device {
   }
 
  private:
-  // Calls [begin, begin + calls.size()) of a list, as one.
+  // Calls [begin, begin + calls.size()) of a list, launched as one graph.
   struct Segment {
     size_t begin = 0;
     CallList calls;
@@ -83,10 +85,11 @@ class ReplayingDevice final : public Device {
 
     size_t end() const { return begin + calls.size(); }
   };
-  // Of all lists of the same kernels in the same order.
+  // The state of all lists of the same kernels in the same order.
   struct Program {
     CallList last;
-    // Of each call: how many lists in a row it has been what it is.
+    // For each call: how many times in a row it has equaled the call of the
+    // list before.
     std::vector<int> repeats;
     std::vector<Segment> segments;  // in order
   };
@@ -141,7 +144,8 @@ class ReplayingDevice final : public Device {
     program.segments = std::move(segments);
   }
 
-  // Makes segments of the runs between `begin` and `end` that are worth it.
+  // Makes segments of the runs between `begin` and `end` that are long enough
+  // and have repeated often enough.
   void AddRuns(const Program& program, size_t begin, size_t end,
                std::vector<Segment>& segments) {
     while (begin < end) {
@@ -162,9 +166,9 @@ class ReplayingDevice final : public Device {
     }
   }
 
-  // Before the programs, whose graphs are the device's.
+  // Declared before programs_, whose graphs the device must outlive.
   const std::unique_ptr<Device> device_;
-  // What waits to be done.
+  // Calls that have not run yet.
   CallList calls_;
   std::map<std::vector<uint16_t>, Program> programs_;
   bool has_graphs_ = true;

@@ -21,8 +21,8 @@
 
 namespace oarlock::nn::cuda {
 
-// A replaying device around `device`. If `device` has no graphs, all calls go
-// directly to it.
+// A replaying device that wraps `device`. If `device` has no graphs, all calls
+// go directly to it.
 std::unique_ptr<Device> NewReplayingDevice(std::unique_ptr<Device> device);
 
 }  // namespace oarlock::nn::cuda

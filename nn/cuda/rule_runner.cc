@@ -94,7 +94,7 @@ class RuleRunner final : public optim::UpdateDevice {
 
   void Begin(absl::Span<const optim::ParameterBlock> blocks,
              const optim::AnyRule& rule) override {
-    BlockList decaying, others;  // the others do not
+    BlockList decaying, others;  // the other blocks do not decay
     size_t begin = 0;
     for (const optim::ParameterBlock& block : blocks) {
       BlockList& list = block.decays ? decaying : others;
@@ -134,7 +134,7 @@ class RuleRunner final : public optim::UpdateDevice {
   }
 
  private:
-  // As the kernels find it.
+  // Checks that the state has the layout that the kernels assume.
   static void CheckLayout(const optim::AnyRule& any, size_t n) {
     std::visit(
         [n](const auto& rule) {
@@ -144,7 +144,7 @@ class RuleRunner final : public optim::UpdateDevice {
   }
 
   Device* const device_;
-  // Null where the rule has none.
+  // Null where the rule has no state.
   float* state_ = nullptr;
   size_t num_state_floats_ = 0;
   Part decaying_;

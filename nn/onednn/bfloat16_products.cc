@@ -15,12 +15,11 @@ namespace {
 
 using dnnl::memory;
 
-// Kinds of products of a backend that are kept. A network has three for each
-// linear layer and batch size; the batch size changes with a file's last
-// batch.
+// The most kinds of products that a backend keeps. A network has three for each
+// linear layer and batch size; the batch size changes with a file's last batch.
 constexpr size_t kMaxKinds = 1024;
 
-// What the primitive depends on: sizes, strides and flags.
+// The sizes, strides and flags on which the primitive depends.
 using Kind = std::array<size_t, 7>;
 
 Kind KindOf(const Bfloat16Product& p) {
@@ -81,8 +80,8 @@ struct Bfloat16Products::State {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   absl::flat_hash_map<Kind, Primitive> primitives;
-  // The largest that any of them wants; what is in it between runs does not
-  // matter.
+  // As large as the largest scratchpad of all primitives. Its contents between
+  // runs do not matter.
   memory scratchpad;
   size_t scratchpad_bytes = 0;
 
@@ -111,7 +110,7 @@ void Bfloat16Products::Run(const Bfloat16Product& product) {
   std::array<dnnl_exec_arg_t, 5> args;
   size_t num_args = 0;
   const auto pass = [&](int role, const memory& to, const void* data) {
-    // The C functions: those of C++ allocate.
+    // Uses the C functions, since the C++ functions allocate memory.
     OARLOCK_CHECK(dnnl_memory_set_data_handle(
                       to.get(), const_cast<void*>(data)) == dnnl_success);
     args[num_args++] = {role, to.get()};

@@ -18,7 +18,7 @@
 namespace oarlock::nn {
 namespace {
 
-// What both share: convolutions.
+// The common part of both backends: convolutions.
 class ConvolvingBackend : public CpuBackend {
  public:
   size_t ConvolutionScratch(size_t max_images,
@@ -67,7 +67,7 @@ class OneDnnBfloat16Backend final : public ConvolvingBackend {
         products_(threads) {}
   const char* name() const override { return "onednn_bfloat16"; }
 
-  // The rounded weight, then the rounded input.
+  // Holds the rounded weight, then the rounded input.
   size_t LinearScratch(size_t max_rows, size_t inputs,
                        size_t outputs) const override {
     if (IsNarrow(inputs, outputs)) return 0;
@@ -141,7 +141,7 @@ class OneDnnBfloat16Backend final : public ConvolvingBackend {
   }
 
  private:
-  // What a layer's scratch holds.
+  // The contents of a layer's scratch.
   struct Rounded {
     Bfloat16* weight;
     Bfloat16* x;
@@ -151,7 +151,8 @@ class OneDnnBfloat16Backend final : public ConvolvingBackend {
     return {weight, weight + args.inputs * args.outputs};
   }
 
-  // The gradient by the product, in a_; writes that by the bias.
+  // Returns the rounded gradient by the product, in a_. Also writes the
+  // gradient by the bias.
   const Bfloat16* RoundOutputGradient(const LinearArgs& args, const float* y,
                                       const LinearGradients& gradients) {
     const size_t size = args.rows * args.outputs;
@@ -167,7 +168,7 @@ class OneDnnBfloat16Backend final : public ConvolvingBackend {
     return a_.data();
   }
 
-  // `matrix`, [rows, cols] unless transposed, rounded into `buffer`.
+  // Rounds `matrix`, [rows, cols] with `transposed` applied, to `buffer`.
   static Bfloat16Product::Operand Round(size_t rows, size_t cols, Matrix matrix,
                                         std::vector<Bfloat16>& buffer) {
     if (buffer.size() < rows * cols) buffer.resize(rows * cols);

@@ -21,11 +21,11 @@ using dnnl::memory;
 using Format = memory::format_tag;
 using Type = memory::data_type;
 
-// Kinds of convolutions that are kept. A network has one for each layer and
-// batch size; the batch size changes with the last batch of an epoch.
+// The most kinds of convolutions that are kept. A network has one for each
+// layer and batch size; the batch size changes with the last batch of an epoch.
 constexpr size_t kMaxKinds = 512;
 
-// What the primitives depend on.
+// The values on which the primitives depend.
 using Kind = std::array<size_t, 12>;
 
 Kind KindOf(const ConvolutionArgs& args) {
@@ -76,7 +76,7 @@ Arrays Describe(const ConvolutionArgs& args, Type operands) {
 
 constexpr size_t kMaxArgs = 5;
 
-// A primitive and its arguments. Their addresses are given at each run.
+// A primitive and its arguments. Each run sets their addresses.
 struct Step {
   dnnl::primitive primitive;
   std::array<std::pair<int, memory>, kMaxArgs> args;
@@ -92,15 +92,15 @@ struct Primitives {
   std::optional<dnnl::convolution_forward::primitive_desc> forward_desc;
   Step reorder_weight;
   Step forward;
-  memory::desc weight;  // as forward wants it
+  memory::desc weight;  // in the layout that `forward` requires
 
-  // Made when first wanted: evaluation wants none.
+  // Made when it is first needed: evaluation does not need it.
   bool has_by_weight = false;
   Step by_weight;
   std::array<Step, 2> put_dweight;  // by Write
   memory::desc dweight;
 
-  // The first layer wants none.
+  // The first layer does not need it.
   bool has_by_input = false;
   Step reorder_weight_by_input;
   Step by_input;
@@ -114,7 +114,7 @@ dnnl::primitive_attr Attributes(const dnnl::post_ops& after = {}) {
   return attributes;
 }
 
-// Memory that grows, and is never asked what was in it.
+// Memory that grows. Growing may lose its contents.
 struct Buffer {
   memory bytes;
   size_t num_bytes = 0;
@@ -149,7 +149,7 @@ struct OneDnnConvolutions::State {
   void MakeByInput(const ConvolutionArgs& args, Primitives& primitives);
   Step Reorder(const memory::desc& from, const memory::desc& to, Write write);
 
-  // In the order in which the step's arguments were added.
+  // `addresses` are in the order in which the step's arguments were added.
   void Run(Step& step, std::initializer_list<const void*> addresses);
 
   void PutWeightGradients(const ConvolutionArgs& args, const void* x,
@@ -207,7 +207,7 @@ void OneDnnConvolutions::State::MakeByWeight(const ConvolutionArgs& args,
   const Arrays a = Describe(args, type);
   using Backward = dnnl::convolution_backward_weights;
   constexpr auto kHow = dnnl::algorithm::convolution_direct;
-  // With an activation the bias's gradient comes out of the pass over y.
+  // With an activation, the loop over y computes the gradient of the bias.
   const bool bias =
       args.bias != nullptr && !rounds && args.activation == Activation::kNone;
   const Backward::desc wanted =
@@ -267,7 +267,7 @@ void OneDnnConvolutions::State::Run(
   std::array<dnnl_exec_arg_t, kMaxArgs + 1> passed;
   OARLOCK_CHECK(addresses.size() == step.num_args);
   size_t i = 0;
-  // The C functions: those of C++ allocate.
+  // Uses the C functions, since the C++ functions allocate memory.
   for (const void* address : addresses) {
     const auto& [role, to] = step.args[i];
     OARLOCK_CHECK(dnnl_memory_set_data_handle(
@@ -288,7 +288,7 @@ OneDnnConvolutions::OneDnnConvolutions(Operands operands, int threads)
     : threads_(threads), state_(std::make_unique<State>(operands)) {}
 OneDnnConvolutions::~OneDnnConvolutions() = default;
 
-// The rounded input.
+// The scratch holds the rounded input.
 size_t OneDnnConvolutions::Scratch(size_t max_images,
                                    const ConvolutionShape& shape) const {
   return state_->rounds ? (max_images * shape.input_size() + 1) / 2 : 0;
@@ -330,7 +330,7 @@ void OneDnnConvolutions::Backward(const ConvolutionArgs& args, const float* y,
   State& s = *state_;
   const void* x = args.x;
   const void* dy = g.dy;
-  float* dbias = g.dbias;  // if it is still wanted
+  float* dbias = g.dbias;  // null once it is computed
   if (s.rounds) {
     x = args.scratch;
     auto* const rounded = static_cast<uint16_t*>(
@@ -386,7 +386,7 @@ void OneDnnConvolutions::State::PutInputGradient(
     Run(primitives.by_input, {dy, blocked, gradients.dx});
     return;
   }
-  // oneDNN cannot add here.
+  // oneDNN cannot add to dx, so the sum is computed here.
   const size_t size = args.images * args.shape.input_size();
   float* const sums =
       static_cast<float*>(dx.Reserve(size * sizeof(float), engine));

@@ -22,8 +22,8 @@ void Put(Write write, double value, float* to) {
   *to = static_cast<float>(write == Write::kAdd ? *to + value : value);
 }
 
-// Calls visit(rows of the bag's keys, their number, where in `out` it begins)
-// for all bags in order.
+// Calls visit(rows of the bag's keys, number of these keys, offset of the bag
+// in `out`) for all bags, in order.
 template <typename Visit>
 void ForEachBag(const RowBags& bags, Visit visit) {
   for (size_t bag = 0; bag < bags.num_examples * bags.num_slots; ++bag) {

@@ -17,7 +17,7 @@ void PutAll(Write write, const std::vector<double>& values, float* to) {
   for (size_t i = 0; i < values.size(); ++i) Put(write, values[i], &to[i]);
 }
 
-// Where a window's element lies on a pixel of the image.
+// An element of the window that covers a pixel of the image.
 struct Touch {
   size_t output;   // number of the position: image, row, column
   size_t input;    // number of the pixel
@@ -60,7 +60,7 @@ bool Passes(Activation activation, const float* y, size_t i) {
   return activation == Activation::kNone || y[i] > 0;
 }
 
-// Of each position, how many of its elements are inside the image.
+// For each position, the number of its elements inside the image.
 std::vector<double> Counts(const PoolingShape& shape) {
   std::vector<double> counts(shape.output_size() /
                              std::max<size_t>(shape.channels, 1));

@@ -25,7 +25,7 @@ double Dot(size_t size, const float* a, const float* b) {
   return sum;
 }
 
-// Where vector `vector` of a part (0: queries, 1: keys, 2: values) begins.
+// The offset of vector `vector` of a part (0: queries, 1: keys, 2: values).
 size_t QkvAt(const AttentionShape& s, size_t example, size_t vector,
              size_t part, size_t head) {
   return (((example * s.num_vectors + vector) * 3 + part) * s.heads + head) *
