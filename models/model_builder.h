@@ -1,6 +1,6 @@
 // The common parts of the networks in this folder: rows, dense features, hidden
-// layers and their options. So a model's own code has only what is specific to
-// it.
+// layers and their options. So the code of a model only has the parts that
+// differ.
 
 #ifndef OARLOCK_MODELS_MODEL_BUILDER_H_
 #define OARLOCK_MODELS_MODEL_BUILDER_H_

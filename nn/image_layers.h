@@ -65,9 +65,8 @@ struct BatchNorm2dOptions {
   float momentum = 0.9f;
   float epsilon = 1e-5f;
   Activation activation = Activation::kNone;
-  // Start value of the scale. 0 in the last batch norm of a residual block
-  // makes the block start as the identity (Goyal et al., Accurate, Large
-  // Minibatch SGD, 2017).
+  // Start value of the scale. With 0 in its last batch norm, a residual block
+  // starts as the identity (Goyal et al., Accurate, Large Minibatch SGD, 2017).
   float scale_start = 1;
 };
 // activation(batch norm of the first input + the second input, if there is

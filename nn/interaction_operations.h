@@ -128,7 +128,7 @@ class InteractionOperations {
   virtual void NormMoments(size_t cols, const NormSums& sums, float* mean,
                            float* variance) = 0;
   // count = decay count + rows, sum = decay sum + sum_r x[r], squares = decay
-  // squares + sum_r (x[r] - mean)^2, with the mean of the sums before this
+  // squares + sum_r (x[r] - mean)^2. The mean is that of the sums before this
   // call, or the mean of x where the count was not above 0. Without rows
   // nothing changes.
   virtual void LearnNorm(size_t rows, size_t cols, float decay, const float* x,

@@ -151,7 +151,7 @@ class MathBackend : public ImageOperations, public InteractionOperations {
 
   // ---- Products, bias, activation ----
 
-  // c[i, j] = sum over l < k of a(i, l) * b(l, j), for i < m and j < n; The
+  // c[i, j] = sum over l < k of a(i, l) * b(l, j), for i < m and j < n. The
   // rows of c are c_stride apart; columns beyond n are not changed.
   virtual void MatMul(size_t m, size_t n, size_t k, Matrix a, Matrix b,
                       Write write, float* c, size_t c_stride) = 0;

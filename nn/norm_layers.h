@@ -22,7 +22,7 @@ struct BatchNormOptions {
   Activation activation = Activation::kNone;
 };
 // activation((x - mean) / sqrt(variance + epsilon) * scale + shift) of one
-// input of any shape, number by number (Ioffe and Szegedy, 2015): In training,
+// input of any shape, number by number (Ioffe and Szegedy, 2015). In training,
 // mean and variance are those of the batch. Otherwise they follow from the
 // sums, and are 0 and 1 while the count is 0. Parameters: scale and shift,
 // which start at 1 and 0. The statistics change only in training.

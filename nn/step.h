@@ -53,8 +53,8 @@ struct StepInput {
   // Determines what dropout drops: the same floats for the same number.
   uint64_t random_seed = 0;
   // Factor on the gradient of the sum of the examples' losses: 1 for a summed
-  // loss, 1 / nominal batch size for a mean loss, so that every example of a
-  // short last batch has the usual weight.
+  // loss, 1 / nominal batch size for a mean loss. So every example of a short
+  // last batch has the usual weight.
   float gradient_scale = 1;
   // Add to parameter_gradients instead of overwriting them, so that several
   // steps are one push.

@@ -76,10 +76,10 @@ absl::StatusOr<std::unique_ptr<MemoryImages>> LoadCifar(
 // One rank's share of these images. The records of all files are cut into
 // `size` equal runs (data/reader/file_partition.h), and the share is run number
 // `rank`. Only the files of this run are read, except that compressed files are
-// read to count their records. Where the number of ranks does not divide the
-// number of records, no rank gets the last records (kDrop), or the last ranks
-// get some records again at the end of their images (kPad). The first
-// `num_counted` images are not such repetitions.
+// read to count their records. The number of ranks may not divide the number of
+// records. Then no rank gets the last records (kDrop), or the last ranks get
+// some records again at the end of their images (kPad). The first `num_counted`
+// images are not such repetitions.
 struct CifarShare {
   std::unique_ptr<MemoryImages> images;
   uint64_t num_counted = 0;

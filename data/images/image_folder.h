@@ -44,7 +44,7 @@ class ImageFolder : public ImageDataset {
   static constexpr uint32_t kMaxClasses = 1u << 20;
 
   // NotFound when `folder` is not a folder, when it has no folder of a class,
-  // or when no class has an image; the error says what the folder should look
+  // or when no class has an image. The error says what the folder should look
   // like. InvalidArgument when an option is outside its range, when a class is
   // not among class_names, or, where class_names is empty, when a class has no
   // image.

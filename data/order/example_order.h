@@ -6,12 +6,12 @@
 // from (seed, epoch) and the options. Every worker computes it alone, and no
 // worker waits for another.
 //
-// A shuffled order is made in two steps, as CorgiPile does (Xu et al., "In-
-// database machine learning with CorgiPile: stochastic gradient descent without
-// full data shuffle", SIGMOD 2022): units of consecutive examples are put into
-// random order, then the examples of each window of that order are shuffled.
-// Reading a window touches few places of the files, and a window holds examples
-// from all parts of the data.
+// A shuffled order is made in two steps, as CorgiPile does (Xu et al.,
+// "In-database machine learning with CorgiPile: stochastic gradient descent
+// without full data shuffle", SIGMOD 2022). First, units of consecutive
+// examples are put into random order. Then the examples of each window of that
+// order are shuffled. Reading a window touches few places of the files, and a
+// window holds examples from all parts of the data.
 //
 //   kGlobal  units of kUnitExamples: a window of 16,384 is made of 256 places
 //   kLocal   units as long as a window: examples move within about a window

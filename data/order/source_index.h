@@ -101,11 +101,11 @@ class SharedList : public RangeSource {
 };
 
 // The static split of a deterministic run. The concatenation of all files is
-// one stream of examples; block g of it is [g * block, (g + 1) * block), the
-// last one shorter; reader i of n gets the blocks with g % n == i, in order.
-// With the block equal to the batch size, round r of n readers has the same
-// examples as round r of one reader with n times the block. A batch ends with
-// its block (DataRange::ends_batch). So a malformed line makes one batch
+// one stream of examples. Block g of it is [g * block, (g + 1) * block); the
+// last block may be shorter. Reader i of n gets the blocks with g % n == i, in
+// order. With the block equal to the batch size, round r of n readers has the
+// same examples as round r of one reader with n times the block. A batch ends
+// with its block (DataRange::ends_batch). So a malformed line makes one batch
 // shorter and does not move other batches; only a block without any good line
 // does. Some readers may end one round before others. In a resumed epoch,
 // examples that were trained before are skipped, and so is a block that has

@@ -19,9 +19,9 @@ namespace oarlock::data {
 // file that appears twice is kept once, at its first place. All processes with
 // the same folder get the same list.
 //
-// NotFound when one of the paths and patterns matches nothing;
+// NotFound when one of the paths and patterns matches nothing.
 // FailedPrecondition when a named pipe, a socket or a device is among the
-// files; InvalidArgument when the list is empty.
+// files. InvalidArgument when the list is empty.
 absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list);
 
 // Whether `a` comes before `b` in natural order. A strict weak order in which

@@ -21,9 +21,9 @@ struct DeviceChoice {
 };
 
 // Checks the options as far as that is possible on any machine. InvalidArgument
-// if `device` is not one of "cpu", "gpu", "gpu:N" and "auto"; if it is "cpu"
-// and `math` is "tf32"; or if it is "gpu" or "auto", and `selected_gpus` is
-// neither empty nor begins with a number.
+// if `device` is not one of "cpu", "gpu", "gpu:N" and "auto", or if it is "cpu"
+// and `math` is "tf32". Also InvalidArgument if `device` is "gpu" or "auto",
+// and `selected_gpus` is neither empty nor begins with a number.
 //
 // `selected_gpus` is the value of FLAGS_selected_gpus, which a launcher sets
 // for each worker: GPU numbers between commas. Only the first number is used.

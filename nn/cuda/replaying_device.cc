@@ -14,8 +14,8 @@
 namespace oarlock::nn::cuda {
 namespace {
 
-// A run becomes a graph if it has at least this many calls, and if each call
-// was the same as in the list before this many times in a row.
+// A run of calls becomes a graph if it has at least kLeastCalls calls, and if
+// each of them has repeated at least kLeastRepeats times in a row.
 constexpr size_t kLeastCalls = 3;
 constexpr int kLeastRepeats = 2;
 // A graph that did not match this many times in a row is dropped: its calls
