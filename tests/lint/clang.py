@@ -75,7 +75,9 @@ def digest(tree, paths, *words):
 
 def generated_headers(tree):
     """A folder with what protoc makes of all .proto files, made once."""
-    protos = [path for path in tree.ending(".proto")]
+    # Those of tests/golden define the same messages as an older version did.
+    protos = [path for path in tree.ending(".proto")
+              if not path.startswith("tests/golden/")]
     if not protos:
         return None
     protoc = shutil.which("protoc")
