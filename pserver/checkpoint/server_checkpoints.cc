@@ -184,7 +184,12 @@ absl::Status ServerCheckpoints::BeginLogs(
     OARLOCK_RETURN_IF_ERROR(
         coordinator::ForgetLogs(storage::FileSystem::Real(), log_dir));
   }
-  if (!options_.log_pushes || coordinator_ == nullptr) return absl::OkStatus();
+  if (!options_.log_pushes) return absl::OkStatus();
+  if (options_.resume && !options_.replay_log && !decision.go_on) {
+    // The first server of the job finds the reason; all others find no run.
+    spdlog::info("goes on without the logs in {}: {}", log_dir, decision.why);
+  }
+  if (coordinator_ == nullptr) return absl::OkStatus();
   const coordinator::RunFile::Begin begin =
       options_.replay_log ? coordinator::RunFile::Begin::kAsSuccessor
       : decision.go_on    ? coordinator::RunFile::Begin::kFromLogs
@@ -200,8 +205,6 @@ absl::Status ServerCheckpoints::BeginLogs(
         "goes on from the logs of the run before in {}: nothing that it was "
         "told is trained again",
         log_dir);
-  } else if (options_.resume && !options_.replay_log) {
-    spdlog::info("goes on without the logs in {}: {}", log_dir, decision.why);
   }
   return absl::OkStatus();
 }

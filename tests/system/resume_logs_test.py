@@ -195,7 +195,7 @@ class LauncherTest(harness.SystemTest):
                 lambda: os.path.exists(self.path("ckpt", "log", "RUN")),
                 harness.PROGRESS_DEADLINE_S, "the mark of a run with logs")
         self.kill_launcher(job)
-        # Whoever comes first takes the mark away and says why.
+        # The server that comes first takes the mark away and logs why.
         return "".join(harness.read_text(self.path(name, f"serverlog.{i}"))
                        for i in range(servers))
 
