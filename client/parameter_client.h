@@ -107,6 +107,8 @@ struct PushRequest {
 // the client, and must not block. `memory` keeps everything alive that the call
 // points to. The caller and gRPC's send buffers share it; the buffers may
 // outlive a failed call.
+//
+// REQUIRES of all calls that name a table: this client has created it.
 class ParameterClient {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;

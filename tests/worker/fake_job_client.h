@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,16 @@ class FakeJobClient : public client::JobClient {
   absl::Status Barrier(const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
+  // The ranges of a phase follow those that there are, with leases of their
+  // own.
   absl::StatusOr<data::ExampleIntervals> DefinePhase(
-      const std::string&, const std::vector<data::DataRange>&, uint64_t,
-      const std::string&) override {
+      const std::string& phase_name, const std::vector<data::DataRange>& ranges,
+      uint64_t, const std::string&) override {
+    if (!phases_.insert(phase_name).second) return data::ExampleIntervals();
+    for (const data::DataRange& range : ranges) {
+      items.push_back(range);
+      items.back().lease = ++last_lease_;
+    }
     return data::ExampleIntervals();
   }
   absl::StatusOr<client::Leases> LeaseRanges(
@@ -82,6 +90,10 @@ class FakeJobClient : public client::JobClient {
   }
   absl::Status Alive() const override { return alive; }
   absl::Status Finish(const absl::Status&) override { return absl::OkStatus(); }
+
+ private:
+  std::set<std::string> phases_;
+  uint64_t last_lease_ = 0;
 };
 
 }  // namespace oarlock::worker
