@@ -11,6 +11,9 @@ lines='
 figures   files, lines, libraries, the largest folder and BUILD file
 layering  a folder uses only what stands above it; planted faults are found
 folders   no drawers; a README for more than ten files; planted faults are found
+words     no old word in code, comments, help, logs, documents; the renames
+seams     modes and defaults in one place; the clients' conformance suites
+wire      golden files load; a client of the version before gets one line
 '
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -109,6 +112,30 @@ line_folders() {
   holds "no drawers" python3 -I tests/lint/lint.py folders
   holds "planted faults are found" bash -c \
     'cd tests/lint && python3 lint_test.py FoldersTest'
+}
+
+line_words() {
+  holds "no old word" python3 -I tests/lint/lint.py words
+  holds "a file is in its folder's namespace" \
+    python3 -I tests/lint/lint.py namespaces
+  holds "planted faults are found" bash -c \
+    'cd tests/lint && python3 lint_test.py WordsTest NamespacesTest'
+  echo "renames in docs/glossary.md: $(sed '1,/^## Renames/d' \
+    docs/glossary.md | grep -c '^| .*`')"
+}
+
+line_seams() {
+  holds "modes and defaults" python3 -I tests/lint/lint.py modes defaults
+  holds "planted faults are found" bash -c \
+    'cd tests/lint && python3 lint_test.py ModesTest DefaultsTest'
+  holds "ParameterClient and JobClient, three implementations each" \
+    bazel test //tests/client:parameter_client_conformance_test \
+    //tests/client:job_client_conformance_test
+}
+
+line_wire() {
+  holds "golden files and the wire before" \
+    bazel test //tests/system:golden_test //tests/system:old_wire_test
 }
 
 for name in "${chosen[@]}"; do
