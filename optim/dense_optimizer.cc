@@ -32,14 +32,7 @@ v1::OptimizerConfig WithoutDecay(v1::OptimizerConfig config) {
   config.clear_l1();
   config.clear_l2();
   if (config.has_lars()) config.mutable_lars()->set_weight_decay(0);
-  if (config.has_adamw()) {
-    // Without decay it is adam; with 0 it would be its default.
-    v1::Adam adam;
-    adam.set_beta1(config.adamw().beta1());
-    adam.set_beta2(config.adamw().beta2());
-    adam.set_epsilon(config.adamw().epsilon());
-    *config.mutable_adam() = adam;
-  }
+  if (config.has_adamw()) config.mutable_adamw()->set_weight_decay(0);
   return config;
 }
 

@@ -53,7 +53,7 @@ absl::Status RateSchedule::Set(const v1::LearningRateSchedule& config) {
       steps_ = static_cast<double>(config.polynomial().steps());
       end_ = config.polynomial().end_factor();
       power_ =
-          config.polynomial().power() == 0 ? 1 : config.polynomial().power();
+          config.polynomial().has_power() ? config.polynomial().power() : 1;
       OARLOCK_RETURN_IF_ERROR(
           CheckSteps("polynomial.steps", config.polynomial().steps()));
       OARLOCK_RETURN_IF_ERROR(CheckFactor("polynomial.end_factor",

@@ -32,24 +32,28 @@ absl::Status CheckRange(absl::string_view field, float value, float low,
                                   : absl::StrCat(" to below ", high)));
 }
 
-float OrDefault(float value, float otherwise) {
-  return value == 0 ? otherwise : value;
+// `value` is divided by: it must be more than 0.
+absl::Status CheckPositive(absl::string_view field, float value) {
+  if (value > 0 && value < kInfinity) return absl::OkStatus();
+  return Invalid(
+      absl::StrCat(field, " is ", value, "; legal is more than 0, finite"));
 }
 
 // Of v1::Adam and v1::Adamw; `name` is the rule's.
 template <typename Message>
 absl::StatusOr<AdamMoments> MomentsOf(absl::string_view name,
                                       const Message& adam) {
+  AdamMoments moments;
+  if (adam.has_beta1()) moments.beta1 = adam.beta1();
+  if (adam.has_beta2()) moments.beta2 = adam.beta2();
+  if (adam.has_epsilon()) moments.epsilon = adam.epsilon();
   OARLOCK_RETURN_IF_ERROR(
-      CheckRange(absl::StrCat(name, ".beta1"), adam.beta1(), 0, 1));
+      CheckRange(absl::StrCat(name, ".beta1"), moments.beta1, 0, 1));
   OARLOCK_RETURN_IF_ERROR(
-      CheckRange(absl::StrCat(name, ".beta2"), adam.beta2(), 0, 1));
+      CheckRange(absl::StrCat(name, ".beta2"), moments.beta2, 0, 1));
   OARLOCK_RETURN_IF_ERROR(
-      CheckRange(absl::StrCat(name, ".epsilon"), adam.epsilon(), 0, kInfinity));
-  return AdamMoments{
-      .beta1 = OrDefault(adam.beta1(), AdamMoments::kDefaultBeta1),
-      .beta2 = OrDefault(adam.beta2(), AdamMoments::kDefaultBeta2),
-      .epsilon = OrDefault(adam.epsilon(), AdamMoments::kDefaultEpsilon)};
+      CheckPositive(absl::StrCat(name, ".epsilon"), moments.epsilon));
+  return moments;
 }
 
 template <typename Rule>
@@ -60,81 +64,71 @@ absl::StatusOr<AnyRule::Rule> AdamOf(absl::string_view name, float rate,
 }
 
 absl::StatusOr<AnyRule::Rule> AdamwOf(float rate, const v1::Adamw& adamw) {
-  OARLOCK_ASSIGN_OR_RETURN(const AdamMoments moments,
-                           MomentsOf("adamw", adamw));
+  AdamwRule rule{.learning_rate = rate};
+  OARLOCK_ASSIGN_OR_RETURN(rule.moments, MomentsOf("adamw", adamw));
+  if (adamw.has_weight_decay()) rule.weight_decay = adamw.weight_decay();
   OARLOCK_RETURN_IF_ERROR(
-      CheckRange("adamw.weight_decay", adamw.weight_decay(), 0, kInfinity));
-  return AdamwRule{.learning_rate = rate,
-                   .moments = moments,
-                   .weight_decay = OrDefault(adamw.weight_decay(),
-                                             AdamwRule::kDefaultWeightDecay)};
+      CheckRange("adamw.weight_decay", rule.weight_decay, 0, kInfinity));
+  return rule;
 }
 
 // AdagradRule or SharedAdagradRule.
 template <typename Rule>
 absl::StatusOr<AnyRule::Rule> AdagradOf(absl::string_view name, float rate,
                                         const v1::Adagrad& adagrad) {
+  Rule rule{.learning_rate = rate,
+            .initial_accumulator = adagrad.initial_accumulator()};
+  if (adagrad.has_epsilon()) rule.epsilon = adagrad.epsilon();
   OARLOCK_RETURN_IF_ERROR(CheckRange(absl::StrCat(name, ".initial_accumulator"),
-                                     adagrad.initial_accumulator(), 0,
-                                     kInfinity));
-  OARLOCK_RETURN_IF_ERROR(CheckRange(absl::StrCat(name, ".epsilon"),
-                                     adagrad.epsilon(), 0, kInfinity));
-  return Rule{
-      .learning_rate = rate,
-      .initial_accumulator = adagrad.initial_accumulator(),
-      .epsilon = OrDefault(adagrad.epsilon(), AdagradRule::kDefaultEpsilon)};
+                                     rule.initial_accumulator, 0, kInfinity));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckPositive(absl::StrCat(name, ".epsilon"), rule.epsilon));
+  return rule;
 }
 
 // PaddleAdagradRule or PaddleStdAdagradRule.
 template <typename Rule>
 absl::StatusOr<AnyRule::Rule> PaddleAdagradOf(
     absl::string_view name, float rate, const v1::PaddleAdagrad& adagrad) {
-  OARLOCK_RETURN_IF_ERROR(CheckRange(absl::StrCat(name, ".initial_g2sum"),
-                                     adagrad.initial_g2sum(), 0, kInfinity));
-  return Rule{
-      .learning_rate = rate,
-      .initial_g2sum = OrDefault(adagrad.initial_g2sum(),
-                                 PaddleAdagradRule::kDefaultInitialG2sum)};
+  Rule rule{.learning_rate = rate};
+  if (adagrad.has_initial_g2sum()) rule.initial_g2sum = adagrad.initial_g2sum();
+  OARLOCK_RETURN_IF_ERROR(
+      CheckPositive(absl::StrCat(name, ".initial_g2sum"), rule.initial_g2sum));
+  return rule;
 }
 
 absl::StatusOr<AnyRule::Rule> MomentumOf(float rate,
                                          const v1::Momentum& momentum) {
-  OARLOCK_RETURN_IF_ERROR(
-      CheckRange("momentum.momentum", momentum.momentum(), 0, 1));
-  return MomentumRule{.learning_rate = rate,
-                      .momentum = OrDefault(momentum.momentum(),
-                                            MomentumRule::kDefaultMomentum),
-                      .nesterov = momentum.nesterov()};
+  MomentumRule rule{.learning_rate = rate, .nesterov = momentum.nesterov()};
+  if (momentum.has_momentum()) rule.momentum = momentum.momentum();
+  OARLOCK_RETURN_IF_ERROR(CheckRange("momentum.momentum", rule.momentum, 0, 1));
+  return rule;
 }
 
 absl::StatusOr<AnyRule::Rule> LarsOf(float rate, const v1::Lars& lars) {
-  OARLOCK_RETURN_IF_ERROR(CheckRange("lars.momentum", lars.momentum(), 0, 1));
+  LarsRule rule{.learning_rate = rate, .epsilon = lars.epsilon()};
+  if (lars.has_momentum()) rule.momentum = lars.momentum();
+  if (lars.has_coefficient()) rule.coefficient = lars.coefficient();
+  if (lars.has_weight_decay()) rule.weight_decay = lars.weight_decay();
+  OARLOCK_RETURN_IF_ERROR(CheckRange("lars.momentum", rule.momentum, 0, 1));
   OARLOCK_RETURN_IF_ERROR(
-      CheckRange("lars.coefficient", lars.coefficient(), 0, kInfinity));
+      CheckRange("lars.coefficient", rule.coefficient, 0, kInfinity));
   OARLOCK_RETURN_IF_ERROR(
-      CheckRange("lars.weight_decay", lars.weight_decay(), 0, kInfinity));
+      CheckRange("lars.weight_decay", rule.weight_decay, 0, kInfinity));
   OARLOCK_RETURN_IF_ERROR(
-      CheckRange("lars.epsilon", lars.epsilon(), 0, kInfinity));
-  return LarsRule{
-      .learning_rate = rate,
-      .momentum = OrDefault(lars.momentum(), LarsRule::kDefaultMomentum),
-      .coefficient =
-          OrDefault(lars.coefficient(), LarsRule::kDefaultCoefficient),
-      .weight_decay = lars.has_weight_decay() ? lars.weight_decay()
-                                              : LarsRule::kDefaultWeightDecay,
-      .epsilon = lars.epsilon()};
+      CheckRange("lars.epsilon", rule.epsilon, 0, kInfinity));
+  return rule;
 }
 
 absl::StatusOr<AnyRule::Rule> FtrlOf(const Config& config) {
+  FtrlRule rule{.learning_rate = config.learning_rate(),
+                .l1 = config.l1(),
+                .l2 = config.l2()};
+  if (config.ftrl().has_beta()) rule.beta = config.ftrl().beta();
   OARLOCK_RETURN_IF_ERROR(CheckRange("learning_rate (ftrl's alpha)",
-                                     config.learning_rate(), 0, kInfinity));
-  OARLOCK_RETURN_IF_ERROR(
-      CheckRange("ftrl.beta", config.ftrl().beta(), 0, kInfinity));
-  return FtrlRule{
-      .learning_rate = config.learning_rate(),
-      .beta = OrDefault(config.ftrl().beta(), FtrlRule::kDefaultBeta),
-      .l1 = config.l1(),
-      .l2 = config.l2()};
+                                     rule.learning_rate, 0, kInfinity));
+  OARLOCK_RETURN_IF_ERROR(CheckPositive("ftrl.beta", rule.beta));
+  return rule;
 }
 
 absl::StatusOr<AnyRule::Rule> RuleOf(const Config& config) {
@@ -180,8 +174,7 @@ absl::StatusOr<AnyRule::Rule> RuleOf(const Config& config) {
   }
   return absl::InvalidArgumentError(
       "optimizer has no rule; legal are sgd, adagrad, adam, ftrl and the "
-      "others "
-      "of OptimizerConfig; set one in the table's optimizer");
+      "others of OptimizerConfig; set one in the table's optimizer");
 }
 
 bool HasPaddleBounds(Config::RuleCase rule) {

@@ -46,9 +46,10 @@ v1::OptimizerConfig WithoutDecay(v1::OptimizerConfig config) {
   if (config.has_lars()) config.mutable_lars()->set_weight_decay(0);
   if (config.has_adamw()) {
     const v1::Adamw adamw = config.adamw();
-    config.mutable_adam()->set_beta1(adamw.beta1());
-    config.mutable_adam()->set_beta2(adamw.beta2());
-    config.mutable_adam()->set_epsilon(adamw.epsilon());
+    v1::Adam* adam = config.mutable_adam();
+    if (adamw.has_beta1()) adam->set_beta1(adamw.beta1());
+    if (adamw.has_beta2()) adam->set_beta2(adamw.beta2());
+    if (adamw.has_epsilon()) adam->set_epsilon(adamw.epsilon());
   }
   return config;
 }

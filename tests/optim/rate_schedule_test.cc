@@ -82,6 +82,11 @@ TEST(RateScheduleTest, PolynomialEndsAtItsFactorAndStaysThere) {
   });
   EXPECT_FLOAT_EQ(square.Factor(5), 0.25f);
   EXPECT_EQ(square.Factor(10), 0);
+  const RateSchedule none = Make([](Schedule* s) {
+    s->mutable_polynomial()->set_steps(10);
+    s->mutable_polynomial()->set_power(0);
+  });
+  EXPECT_EQ(none.Factor(5), 1);
 }
 
 TEST(RateScheduleTest, CosineIsHalfWayDownAtHalfOfItsSteps) {

@@ -175,6 +175,9 @@ std::vector<RuleCase> SgdCases() {
          o->mutable_momentum()->set_nesterov(true);
        },
        Each, [](size_t n) { return MomentumModel(n, 0.5, true); }},
+      {"momentum of 0",
+       [](v1::OptimizerConfig* o) { o->mutable_momentum()->set_momentum(0); },
+       Each, sgd},
       {"lars", [](v1::OptimizerConfig* o) { o->mutable_lars(); }, Each,
        [](size_t n) { return LarsModel(n, 0.9f, 0.001f, 0.0005f, 0); }},
       {"lars with all options",
@@ -247,6 +250,15 @@ std::vector<RuleCase> AdamCases() {
        },
        AdamState, [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0.25); },
        1e-4},
+      {"adamw with a decay of 0",
+       [](v1::OptimizerConfig* o) { o->mutable_adamw()->set_weight_decay(0); },
+       AdamState, adam, 1e-4},
+      {"adam with betas of 0",
+       [](v1::OptimizerConfig* o) {
+         o->mutable_adam()->set_beta1(0);
+         o->mutable_adam()->set_beta2(0);
+       },
+       AdamState, [](size_t n) { return AdamModel(n, 0, 0, 0); }, 1e-4},
       {"adamw by default", [](v1::OptimizerConfig* o) { o->mutable_adamw(); },
        AdamState, [](size_t n) { return AdamModel(n, 0.9f, 0.999f, 0.01f); },
        1e-4},

@@ -220,6 +220,8 @@ TEST(UpdateRuleTest, WhatIsOutOfRangeIsRefusedByName) {
   config.mutable_adagrad()->set_initial_accumulator(0);
   config.mutable_adagrad()->set_epsilon(kInfinity);
   ExpectRefused(config, "adagrad.epsilon");
+  config.mutable_adagrad()->set_epsilon(0);
+  ExpectRefused(config, "adagrad.epsilon");
   config.mutable_shared_adagrad()->set_epsilon(-1);
   ExpectRefused(config, "shared_adagrad.epsilon");
   config.mutable_adam()->set_beta1(1);
@@ -228,21 +230,27 @@ TEST(UpdateRuleTest, WhatIsOutOfRangeIsRefusedByName) {
   config.mutable_adam()->set_beta2(-0.5f);
   ExpectRefused(config, "adam.beta2");
   config.mutable_adam()->set_beta2(0);
-  config.mutable_adam()->set_epsilon(-1);
-  ExpectRefused(config, "adam.epsilon");
+  for (const float epsilon : {-1.0f, 0.0f}) {
+    config.mutable_adam()->set_epsilon(epsilon);
+    ExpectRefused(config, "adam.epsilon");
+  }
   config.mutable_lazy_adam()->set_beta1(kNan);
   ExpectRefused(config, "lazy_adam.beta1");
   config.mutable_adamw()->set_weight_decay(-1);
   ExpectRefused(config, "adamw.weight_decay");
   config.mutable_momentum()->set_momentum(1);
   ExpectRefused(config, "momentum.momentum");
-  config.mutable_ftrl()->set_beta(-1);
-  ExpectRefused(config, "ftrl.beta");
+  for (const float beta : {-1.0f, 0.0f}) {
+    config.mutable_ftrl()->set_beta(beta);
+    ExpectRefused(config, "ftrl.beta");
+  }
   config.mutable_ftrl()->set_beta(1);
   config.set_learning_rate(-1);
   ExpectRefused(config, "learning_rate");
-  config.mutable_paddle_std_adagrad()->set_initial_g2sum(-1);
-  ExpectRefused(config, "paddle_std_adagrad.initial_g2sum");
+  for (const float initial : {-1.0f, 0.0f}) {
+    config.mutable_paddle_std_adagrad()->set_initial_g2sum(initial);
+    ExpectRefused(config, "paddle_std_adagrad.initial_g2sum");
+  }
   config.mutable_lars()->set_momentum(1);
   ExpectRefused(config, "lars.momentum");
   config.mutable_lars()->set_momentum(0);

@@ -99,6 +99,23 @@ TEST(ImageArgsTest, TheLearningRateGrowsWithTheBatchOfAllWorkers) {
   EXPECT_FLOAT_EQ(RateOf(fixed->config, 10, 5, 8192), 0.1);
 }
 
+TEST(ImageArgsTest, AZeroThatIsGivenIsAZero) {
+  for (const char* const rule : {"adamw", "lars", "momentum"}) {
+    const auto args =
+        Parse({"--optimizer", rule, "--weight_decay", "0", "--momentum", "0"});
+    ASSERT_TRUE(args.ok()) << args.status();
+    const oarlock::v1::OptimizerConfig optimizer =
+        OptimizerOf(args->config, /*updates=*/1, /*update_images=*/1);
+    SCOPED_TRACE(optimizer.ShortDebugString());
+    EXPECT_EQ(optimizer.has_adamw(), optimizer.adamw().has_weight_decay());
+    EXPECT_EQ(optimizer.adamw().weight_decay(), 0);
+    EXPECT_EQ(optimizer.has_lars(), optimizer.lars().has_weight_decay());
+    EXPECT_EQ(optimizer.has_lars(), optimizer.lars().has_momentum());
+    EXPECT_EQ(optimizer.has_momentum(), optimizer.momentum().has_momentum());
+    EXPECT_EQ(optimizer.momentum().momentum(), 0);
+  }
+}
+
 TEST(ImageArgsTest, FlagsThatDoNotFitEachOtherAreRefused) {
   EXPECT_THAT(ErrorOf({"--learning_rate_schedule", "step"}),
               HasSubstr("--milestones is empty"));
