@@ -36,7 +36,7 @@ struct GroupOptions {
   uint32_t generation = 0;
 
   // How long a rank waits for all the others to come. From 100 ms on.
-  absl::Duration join_timeout = absl::Minutes(5);
+  absl::Duration join_timeout = absl::Minutes(1);
   // How long an operation may take. From 100 ms on.
   absl::Duration operation_timeout = kDefaultOperationTimeout;
   // A rank that sends no heartbeat for so long counts as dead. From 500 ms

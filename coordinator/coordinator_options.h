@@ -16,7 +16,7 @@ struct CoordinatorOptions {
   uint32_t num_workers = 1;
   uint32_t num_servers = 1;
   // A worker or a server is taken for dead after this time without a heartbeat.
-  absl::Duration lease = absl::Seconds(10);
+  absl::Duration lease = absl::Seconds(6);
   // How long the coordinator waits for the successor of a lost worker.
   absl::Duration restart_grace = absl::Seconds(10);
   // How long after the first worker the last one may register.

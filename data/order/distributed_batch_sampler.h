@@ -66,7 +66,7 @@ struct SamplerOptions {
   // Examples of the data set, at least 1.
   uint64_t num_examples = 0;
   // Examples of a rank's batch; 1 to kMaxBatchSize.
-  uint32_t batch_size = 1;
+  uint32_t batch_size = 0;
   // Batches of a rank whose gradients are accumulated for one update; 1 to
   // kMaxBatchSize.
   uint32_t batches_per_update = 1;

@@ -33,7 +33,7 @@ enum class SplitRule {
 struct SplitOptions {
   SplitRule rule = SplitRule::kInterleaved;
   uint64_t num_readers = 1;     // at least 1
-  uint64_t block_examples = 1;  // at least 1
+  uint64_t block_examples = 0;  // at least 1
   // Shortens all readers, at their ends, to the length of the shortest one,
   // rounded down to full blocks. So all readers have equally many positions.
   bool drop_tail = false;

@@ -49,7 +49,7 @@ namespace oarlock {
 struct DistributedModelOptions {
   // Of a worker. A step's loss is the mean over size() * batch_size examples,
   // so what a short batch has weighs as much as others.
-  uint32_t batch_size = 1;
+  uint32_t batch_size = 0;
   // As ModelOptions::math_backend.
   std::string math_backend = "onednn";
   // Threads that compute a step, at least 1; with another number results differ

@@ -31,7 +31,7 @@ struct ServerOptions {
   uint32_t num_partitions = 256;
   // Time without a heartbeat after which a worker is taken for dead. 0.1 s to 1
   // h.
-  absl::Duration lease = absl::Seconds(10);
+  absl::Duration lease = absl::Seconds(6);
   // How long the coordinator waits for the successor of a lost worker, 0 to 1
   // h.
   absl::Duration restart_grace = absl::Seconds(3);

@@ -17,6 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import class_names  # noqa: E402: found through the line above
 import clock  # noqa: E402
+import defaults  # noqa: E402
 import folders  # noqa: E402
 import format_check  # noqa: E402
 import links  # noqa: E402
@@ -38,6 +39,7 @@ CHECKS = {
     "clock": clock.check,
     "nolint": nolint.check,
     "modes": modes.check,
+    "defaults": defaults.check,
     "namespaces": namespaces.check,
     "words": words.check,
     "thread-safety": thread_safety.check,

@@ -278,6 +278,68 @@ class ModesTest(PlantedCase):
             "compared; ask the table's Aggregator")
 
 
+class DefaultsTest(PlantedCase):
+
+    def plant(self, initialiser, fill="absl::Seconds(config_.lease_s())"):
+        self.write(
+            "proto/config/job_config.proto",
+            "optional double lease_s = 1 [default = 6, (flag) = {\n"
+            "optional string durability = 2 [default = \"log\", (flag) = {\n")
+        self.write(
+            "pserver/server_options.h",
+            "struct ServerOptions {\n"
+            f"  absl::Duration lease{initialiser};\n"
+            "};\n")
+        self.write(
+            "fleet/fleet.cc",
+            f"ServerOptions options;\noptions.lease = {fill};\n")
+
+    def test_zero_nothing_or_the_flags_default_is_right(self):
+        for initialiser in ("", " = absl::ZeroDuration()",
+                            " = absl::Seconds(6)",
+                            " = absl::Milliseconds(6'000)", " = {}", "{}"):
+            with self.subTest(initialiser):
+                self.plant(initialiser)
+                self.expect_clean("defaults")
+
+    def test_another_default_than_the_flags_is_found(self):
+        self.plant(" = absl::Seconds(10)")
+        self.expect_one(
+            "defaults", "pserver/server_options.h:2: defaults: ServerOptions::"
+            "lease starts with absl::Seconds(10), and --lease_s fills it and "
+            "has another default; take the initialiser away or write the "
+            "flag's")
+
+    def test_a_text_that_is_compared_is_a_bool(self):
+        fill = 'config_.durability() == "log"'
+        self.plant(" = true", fill)
+        self.expect_clean("defaults")
+        self.plant(" = 2", fill)
+        self.expect_one(
+            "defaults", "pserver/server_options.h:2: defaults: ServerOptions::"
+            "lease starts with 2, and --durability fills it and has another "
+            "default; take the initialiser away or write the flag's")
+
+    def test_what_is_filled_from_such_a_field_is_held_to_the_same(self):
+        self.plant("")
+        self.write(
+            "coordinator/coordinator_options.h",
+            "struct CoordinatorOptions {\n"
+            "  absl::Duration lease = absl::Seconds(10);\n"
+            "};\n")
+        self.write(
+            "pserver/server_state.cc",
+            "void F(const ServerOptions& options) {\n"
+            "  CoordinatorOptions result;\n"
+            "  result.lease = options.lease;\n"
+            "}\n")
+        self.expect_one(
+            "defaults", "coordinator/coordinator_options.h:2: defaults: "
+            "CoordinatorOptions::lease starts with absl::Seconds(10), and "
+            "--lease_s fills it and has another default; take the initialiser "
+            "away or write the flag's")
+
+
 class NamespacesTest(PlantedCase):
 
     def test_a_file_of_another_folders_namespace_is_found(self):
