@@ -33,8 +33,8 @@
 //
 //   RuleMeans Terms(w, g, shared)       of one weight, before Begin
 //
-// Defaults: a field of OptimizerConfig that is not set means the rule's default.
-// 0 is a value like others.
+// Defaults: a field of OptimizerConfig that is not set means the rule's
+// default. 0 is a value like others.
 
 #ifndef OARLOCK_OPTIM_RULES_H_
 #define OARLOCK_OPTIM_RULES_H_
