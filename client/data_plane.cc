@@ -122,14 +122,18 @@ void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
     attempt->timeout = attempt_timeout;
     attempt->generation = generation;
     size_t num_bytes = 0;
+    size_t num_response_bytes = 0;
     do {
       num_bytes += requests[begin].Length();
+      num_response_bytes += calls[begin].response_bytes;
       attempt->requests.push_back(std::move(requests[begin]));
       attempt->calls.push_back(std::move(calls[begin++]));
     } while (begin < calls.size() &&
              attempt->calls.size() < wire::kMaxCallsPerBatch &&
              num_bytes + requests[begin].Length() <=
-                 wire::kPreferredMessageBytes);
+                 wire::kPreferredMessageBytes &&
+             num_response_bytes + calls[begin].response_bytes <=
+                 kMaxBatchResponseBytes);
     bool closing;
     {
       absl::MutexLock lock(&mutex_);

@@ -37,9 +37,12 @@ namespace oarlock::client {
 //
 // A small call costs more to send than to do: some 150 us of both sides'
 // processors. So calls to one server that begin together travel together, and
-// one that is not needed yet may be queued for a batch.
+// one that is not needed yet may be queued for a batch. A batch's requests have
+// about 1 MiB, and its responses kMaxBatchResponseBytes.
 class DataPlane {
  public:
+  static constexpr size_t kMaxBatchResponseBytes = size_t{16} << 20;
+
   // Called once, on the queue's thread; must not block.
   using OnResponse = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
@@ -55,6 +58,8 @@ class DataPlane {
     wire::BatchMethod method;
     Encode encode;
     OnResponse on_response;
+    // What its response has at most, about.
+    size_t response_bytes = 0;
     // Flush sends the calls of one owner.
     const void* owner = nullptr;
   };

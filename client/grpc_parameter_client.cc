@@ -212,6 +212,7 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
     DataPlane::Call call;
     call.method = wire::BatchMethod::kPullSparse;
     call.owner = memory.get();
+    call.response_bytes = run.num_keys * dim * wire::ValueBytes(formats_.pull);
     call.encode = [this, table, &keys, memory, run](Generation generation) {
       return wire::EncodePullSparseRequest(
           HeaderFor(generation), table,
@@ -261,6 +262,8 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
   for (const BlockRun& run : runs) {
     DataPlane::Call call;
     call.method = wire::BatchMethod::kPullDense;
+    call.response_bytes =
+        run.num_values(dense) * wire::ValueBytes(formats_.pull);
     call.encode = [this, table, replica, run](Generation generation) {
       return FrameDensePull(HeaderFor(generation), table, run, *replica,
                             formats_);

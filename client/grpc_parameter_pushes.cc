@@ -258,7 +258,11 @@ DataPlane::Call GrpcParameterClient::CallOf(
   call.method = wire::BatchMethod::kPushDense;
   const v1::DenseTableConfig& dense = TableOf(message.dense->table).dense();
   DenseReplica* const updated = message.dense->updated;
-  if (updated != nullptr) Resize(dense, updated);
+  if (updated != nullptr) {
+    Resize(dense, updated);
+    call.response_bytes =
+        message.blocks.num_values(dense) * wire::ValueBytes(formats_.pull);
+  }
   call.on_response =
       [this, push, updated, &dense, run = message.blocks,
        done = std::move(done)](

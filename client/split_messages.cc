@@ -12,6 +12,10 @@ std::vector<BlockIndex> BlockRun::blocks() const {
   return blocks;
 }
 
+size_t BlockRun::num_values(const v1::DenseTableConfig& dense) const {
+  return BlockOffset(dense, block_end) - BlockOffset(dense, block_begin);
+}
+
 std::vector<GroupRun> SplitGroups(const cluster::PartitionMap& map,
                                   const KeyBatch& keys, size_t bytes_per_key) {
   std::vector<GroupRun> runs;

@@ -34,6 +34,7 @@ struct BlockRun {
   uint32_t block_end = 0;
 
   std::vector<BlockIndex> blocks() const;
+  size_t num_values(const v1::DenseTableConfig& dense) const;
 };
 
 // Cut where the server changes, and at about kMessageBytesTarget.

@@ -6,7 +6,6 @@
 #include "absl/synchronization/mutex.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
-#include "cluster/serve.h"
 
 namespace oarlock::collective {
 namespace {
@@ -84,7 +83,7 @@ RendezvousServer::~RendezvousServer() {
   group_state_.AwaitEmpty(kShutdownGrace);
   ticker_.reset();
   // No time is left: ends the calls that are still there.
-  server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
+  server_->Shutdown(absl::ZeroDuration());
 }
 
 }  // namespace oarlock::collective

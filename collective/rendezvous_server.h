@@ -3,7 +3,7 @@
 #ifndef OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_
 #define OARLOCK_COLLECTIVE_RENDEZVOUS_SERVER_H_
 
-#include <grpcpp/server.h>
+#include <grpcpp/grpcpp.h>
 
 #include <memory>
 #include <optional>
@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/ticker.h"
 #include "cluster/security.h"
+#include "cluster/serve.h"
 #include "collective/group_state.h"
 #include "proto/v1/collective.grpc.pb.h"
 
@@ -57,7 +58,7 @@ class RendezvousServer {
   const absl::Duration tick_;
   GroupState group_state_;
   Service service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<cluster::ServedService> server_;
   std::optional<Ticker> ticker_;
 };
 

@@ -294,6 +294,7 @@ absl::Status Fleet::InitServer() {
   options.tick = absl::Seconds(config_.tick_s());
   options.tier_dir = TierDirOf(config_);
   options.num_threads = config_.server_threads();
+  options.max_held_bytes = static_cast<uint64_t>(config_.max_held_mb()) << 20;
   options.checkpoint_dir = config_.checkpoint_dir();
   options.checkpoint_interval = absl::Seconds(config_.checkpoint_interval_s());
   options.checkpoint_keep = static_cast<uint32_t>(config_.checkpoint_keep());

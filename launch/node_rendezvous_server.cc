@@ -5,7 +5,6 @@
 #include "absl/memory/memory.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
-#include "cluster/serve.h"
 
 namespace oarlock::launch {
 namespace {
@@ -57,7 +56,7 @@ NodeRendezvousServer::~NodeRendezvousServer() {
   if (server_ == nullptr) return;
   rendezvous_.AwaitAllNotified(heartbeat_timeout_);
   ticker_.reset();
-  server_->Shutdown(GrpcDeadline(kLastResponses));
+  server_->Shutdown(kLastResponses);
 }
 
 }  // namespace oarlock::launch

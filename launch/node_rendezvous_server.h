@@ -3,7 +3,7 @@
 #ifndef OARLOCK_LAUNCH_NODE_RENDEZVOUS_SERVER_H_
 #define OARLOCK_LAUNCH_NODE_RENDEZVOUS_SERVER_H_
 
-#include <grpcpp/server.h>
+#include <grpcpp/grpcpp.h>
 
 #include <memory>
 #include <optional>
@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/ticker.h"
 #include "cluster/security.h"
+#include "cluster/serve.h"
 #include "launch/node_rendezvous.h"
 #include "proto/v1/launch.grpc.pb.h"
 
@@ -53,7 +54,7 @@ class NodeRendezvousServer {
   const absl::Duration heartbeat_timeout_;
   NodeRendezvous rendezvous_;
   Service service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<cluster::ServedService> server_;
   std::optional<Ticker> ticker_;
 };
 

@@ -10,9 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/listen_check.h"
 #include "base/log.h"
+#include "base/process/descriptor_limit.h"
 #include "base/status_macros.h"
+#include "cluster/listener.h"
 #include "cluster/security.h"
 #include "cluster/wire_version.h"
 #include "coordinator/job_metrics.h"
@@ -91,7 +92,7 @@ ParameterServiceOptions MakeParameterServiceOptions(
   result.job_hash = cluster::JobHash(options.job_id);
   result.server_generation = generation;
   result.token = token;
-  result.max_open_calls = options.max_open_calls;
+  result.max_response_bytes = options.max_response_bytes;
   return result;
 }
 
@@ -114,13 +115,22 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
   return result;
 }
 
+// Files of tables, logs and checkpoints, and connections of who looks at it.
+constexpr uint64_t kOtherDescriptors = 512;
+
+uint64_t DescriptorsOf(const ServerOptions& options) {
+  const size_t servers =
+      options.server_index == 0 ? options.server_endpoints.size() : 1;
+  return options.num_workers + servers + kOtherDescriptors;
+}
+
 // On one side of every cut, and in the log first. Without a log at once.
 EvictionLoop::Step EvictAndLog(ServerLog* log, CutGate* gate) {
   if (log == nullptr) return EvictionLoop::EvictAtOnce();
   return [log, gate](const PartitionEviction& what,
                      absl::FunctionRef<absl::Status()> evict) {
     absl::Status outcome;
-    gate->Pass(/*cut=*/0, [&](const absl::Status&) {
+    gate->Pass(/*cut=*/0, /*message_bytes=*/0, [&](const absl::Status&) {
       outcome = log->AppendEviction(what);
       if (outcome.ok()) outcome = evict();
     });
@@ -153,8 +163,9 @@ class Server::Impl {
                                        options.num_workers, token)),
         parameter_service_(
             MakeParameterServiceOptions(options, state_->generation, token),
-            &state_->registry, &state_->push_ledger, state_->map,
-            *options.clocks.monotonic, &state_->cut_gate, state_->log()),
+            &state_->registry, &state_->push_ledger, &state_->hold_budget,
+            state_->map, *options.clocks.monotonic, &state_->cut_gate,
+            state_->log()),
         health_service_(ServiceNames(options)),
         reflection_service_(ServiceNames(options)),
         unknown_calls_(MakeUnknownCallsOptions(options, token)),
@@ -183,10 +194,10 @@ class Server::Impl {
   void CollectMetrics(MetricsSnapshot* snapshot) const;
   void Shutdown() ABSL_LOCKS_EXCLUDED(shutdown_mutex_);
 
-  int port() const { return port_; }
+  int port() const { return listener_->port(); }
   std::string endpoint() const {
     const std::string& listen = options_.listen_endpoint();
-    return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
+    return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port());
   }
   Generation generation() const { return state_->generation; }
 
@@ -207,8 +218,8 @@ class Server::Impl {
   ControlLoop control_loop_;
 
   // Set once while it starts.
+  std::unique_ptr<cluster::Listener> listener_;
   std::unique_ptr<grpc::Server> grpc_server_;
-  int port_ = 0;
 
   std::atomic<bool> asked_to_stop_{false};
   absl::Mutex shutdown_mutex_;
@@ -217,11 +228,11 @@ class Server::Impl {
 
 absl::Status Server::Impl::Listen(
     std::shared_ptr<grpc::ServerCredentials> credentials) {
-  const std::string& endpoint = options_.listen_endpoint();
-  OARLOCK_RETURN_IF_ERROR(CheckCanListen(endpoint));
+  OARLOCK_ASSIGN_OR_RETURN(
+      listener_, cluster::Listener::Listen(options_.listen_endpoint()));
   grpc::ServerBuilder builder;
   cluster::ApplyServerArguments(&builder);
-  builder.AddListeningPort(endpoint, std::move(credentials), &port_);
+  listener_->AddTo(&builder, std::move(credentials));
   builder.RegisterService(parameter_service_.service());
   builder.RegisterService(server_admin_service_.service());
   if (coordinator_service_ != nullptr) {
@@ -235,11 +246,10 @@ absl::Status Server::Impl::Listen(
   }
   queues_.AddTo(&builder);
   grpc_server_ = builder.BuildAndStart();
-  if (grpc_server_ == nullptr || port_ == 0) {
-    // Somebody may have taken the port since it was looked at.
-    OARLOCK_RETURN_IF_ERROR(CheckCanListen(endpoint));
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cannot listen on ", endpoint, "; gRPC's lines above say why"));
+  if (grpc_server_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot serve on ", options_.listen_endpoint(),
+                     "; gRPC's lines above say why"));
   }
   return absl::OkStatus();
 }
@@ -259,6 +269,7 @@ absl::Status Server::Impl::Serve() {
     OARLOCK_RETURN_IF_ERROR(state_->checkpoints->Start(endpoint()));
   }
   queues_.Start(acceptors);
+  listener_->Start();
   eviction_loop_.Start();
   control_loop_.Start();
   spdlog::info("server {} of {} serves job '{}' on {}, generation {}",
@@ -302,6 +313,7 @@ void Server::Impl::Shutdown() {
   eviction_loop_.Stop();
   state_->registry.Shutdown();
   if (state_->coordinator != nullptr) state_->coordinator->Shutdown();
+  listener_->Stop();
   grpc_server_->Shutdown(GrpcDeadline(kCallGrace));
   queues_.Shutdown();
   spdlog::info("server {} has shut down", options_.server_index);
@@ -310,6 +322,7 @@ void Server::Impl::Shutdown() {
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ServerOptions& options) {
   OARLOCK_RETURN_IF_ERROR(options.Validate());
+  OARLOCK_RETURN_IF_ERROR(RaiseDescriptorLimit(DescriptorsOf(options)));
   OARLOCK_RETURN_IF_ERROR(
       cluster::CheckServable(options.listen_endpoint(), options.security));
   OARLOCK_ASSIGN_OR_RETURN(const std::string token,

@@ -33,6 +33,7 @@ ServerState::ServerState(const ServerOptions& options,
                                       options.server_endpoints.size())),
       fences(std::max(options.num_workers, decision.num_workers),
              WorkerFences::Start::kAfterFirstUpdate),
+      hold_budget(options.max_held_bytes),
       push_ledger(&fences),
       registry(map, ServerIndex(options.server_index),
                *options.clocks.monotonic, options.tier_dir, generation),
@@ -42,7 +43,8 @@ ServerState::ServerState(const ServerOptions& options,
           options.server_index == 0
               ? std::make_unique<coordinator::Coordinator>(
                     MakeCoordinatorOptions(options), *options.clocks.wall)
-              : nullptr) {}
+              : nullptr),
+      cut_gate(&hold_budget) {}
 
 absl::StatusOr<std::unique_ptr<ServerState>> ServerState::Create(
     const ServerOptions& options, const coordinator::ReplayDecision& decision,

@@ -12,6 +12,7 @@
 #include "cluster/partition_map.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/log/log_compatibility.h"
+#include "pserver/aggregator/hold_budget.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/server_checkpoints.h"
 #include "pserver/checkpoint/server_log.h"
@@ -46,7 +47,8 @@ struct ServerState {
   const cluster::PartitionMap map;
   CoordinatorTerm term;
   WorkerFences fences;
-  // Outlives all that may hold a push.
+  // These two outlive all that may hold a push.
+  HoldBudget hold_budget;
   PushLedger push_ledger;
   TableRegistry registry;
   RoundMembership round_membership;

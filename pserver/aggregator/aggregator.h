@@ -39,6 +39,9 @@ class Aggregator {
   virtual void PushSparse(wire::PushSparseRequestView push, PushDone done) = 0;
   virtual void PushDense(wire::PushDenseRequestView push, PushDone done) = 0;
 
+  // Whether the same message of the same push waits for its round already.
+  virtual bool Holds(const v1::RequestHeader& header) { return false; }
+
   // Whether a push is a contribution to a round. Then the aggregator itself
   // remembers which pushes it has, and holds those beyond a cut; no ledger and
   // no gate does.

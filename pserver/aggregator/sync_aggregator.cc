@@ -227,6 +227,11 @@ SyncAggregator::HeldMessage* SyncAggregator::FindHeld(
   return nullptr;
 }
 
+bool SyncAggregator::Holds(const v1::RequestHeader& header) {
+  absl::MutexLock lock(&mutex_);
+  return FindHeld(header) != nullptr;
+}
+
 absl::StatusOr<PushOutcome> SyncAggregator::AnswerLate(
     const PushView& push) const {
   const v1::RequestHeader& header = HeaderOf(push);

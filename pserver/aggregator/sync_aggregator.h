@@ -76,6 +76,7 @@ class SyncAggregator : public Aggregator {
 
   void PushSparse(wire::PushSparseRequestView push, PushDone done) override;
   void PushDense(wire::PushDenseRequestView push, PushDone done) override;
+  bool Holds(const v1::RequestHeader& header) override;
   void SetRoundMember(WorkerIndex worker, Generation generation,
                       bool joins) override;
   bool HasRounds() const override { return true; }

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace oarlock::pserver {
 
-void CutGate::Pass(uint64_t cut, Apply apply) {
+void CutGate::Pass(uint64_t cut, uint64_t message_bytes, Apply apply) {
   if (cut > finished()) {
     bool held = false;
-    const absl::Status status = Hold(cut, &apply, &held);
+    const absl::Status status = Hold(cut, message_bytes, &apply, &held);
     if (held) return;
     if (!status.ok()) return apply(status);
   }
@@ -18,7 +19,8 @@ void CutGate::Pass(uint64_t cut, Apply apply) {
   apply(absl::OkStatus());
 }
 
-absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
+absl::Status CutGate::Hold(uint64_t cut, uint64_t message_bytes, Apply* apply,
+                           bool* held) {
   absl::MutexLock lock(&held_mutex_);
   // The cut may have been finished since.
   if (cut <= finished()) return absl::OkStatus();
@@ -27,12 +29,16 @@ absl::Status CutGate::Hold(uint64_t cut, Apply* apply, bool* held) {
         "the server is shutting down; the push was not applied; send it again "
         "to the server's successor");
   }
-  if (held_.size() == kMaxHeldPushes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        held_.size(), " pushes wait for cut ", cut, "; legal is up to ",
-        kMaxHeldPushes, "; call again, slower"));
+  if (cut > announced()) {
+    return absl::UnavailableError(
+        absl::StrCat("a push belongs behind cut ", cut,
+                     ", and the newest that this server "
+                     "knows is ",
+                     announced(), "; call again"));
   }
-  held_.push_back({cut, std::move(*apply)});
+  OARLOCK_ASSIGN_OR_RETURN(HoldBudget::Hold hold,
+                           budget_->TakeBehindCut(message_bytes));
+  held_.push_back({cut, std::move(*apply), std::move(hold)});
   *held = true;
   return absl::OkStatus();
 }

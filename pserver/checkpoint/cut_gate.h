@@ -1,9 +1,11 @@
 // Keeps the pushes of one server on their side of a cut.
 //
 // A push carries the number of the newest cut after which it belongs. Until
-// that cut is finished here (frozen, or given up) the push is held. Pulls do
-// not pass the gate. While tables are frozen no push is applied at all, so on
-// this server each push is before or after the cut as a whole.
+// that cut is finished here (frozen, or given up) the push is held. A cut that
+// this server has not been told of yet may never come: such a push is refused
+// for now. Pulls do not pass the gate. While tables are frozen no push is
+// applied at all, so on this server each push is before or after the cut as a
+// whole.
 
 #ifndef OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_
 #define OARLOCK_PSERVER_CHECKPOINT_CUT_GATE_H_
@@ -18,21 +20,25 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "pserver/aggregator/hold_budget.h"
 
 namespace oarlock::pserver {
 
 // Thread-safe.
 class CutGate {
  public:
-  // Pushes that may be held; one more is ResourceExhausted.
-  static constexpr size_t kMaxHeldPushes = 4096;
+  // `budget` outlives this. What is held counts as ahead there.
+  explicit CutGate(HoldBudget* budget) : budget_(budget) {}
 
   // Applies a push (OK), or answers it with why it was not applied.
   using Apply = absl::AnyInvocable<void(const absl::Status&)>;
 
   // Calls `apply` once: now if `cut` is finished, else when it is, from the
-  // thread that finishes it.
-  void Pass(uint64_t cut, Apply apply) ABSL_LOCKS_EXCLUDED(held_mutex_);
+  // thread that finishes it. Refusals: Unavailable for a cut that has not been
+  // announced, else as HoldBudget::TakeBehindCut for a message of
+  // `message_bytes`.
+  void Pass(uint64_t cut, uint64_t message_bytes, Apply apply)
+      ABSL_LOCKS_EXCLUDED(held_mutex_);
 
   // The newest cut that the coordinator has opened; responses carry it.
   void Announce(uint64_t cut) { Raise(cut, &announced_); }
@@ -59,14 +65,16 @@ class CutGate {
   struct Held {
     uint64_t cut = 0;
     Apply apply;
+    HoldBudget::Hold hold;
   };
   static void Raise(uint64_t cut, std::atomic<uint64_t>* number);
   // Lets those held pushes continue whose cuts are finished.
   void Release() ABSL_LOCKS_EXCLUDED(held_mutex_);
   // Takes *apply if the push has to wait. Otherwise returns its refusal, or OK.
-  absl::Status Hold(uint64_t cut, Apply* apply, bool* held)
-      ABSL_LOCKS_EXCLUDED(held_mutex_);
+  absl::Status Hold(uint64_t cut, uint64_t message_bytes, Apply* apply,
+                    bool* held) ABSL_LOCKS_EXCLUDED(held_mutex_);
 
+  HoldBudget* const budget_;
   std::atomic<uint64_t> announced_{0};
   std::atomic<uint64_t> finished_{0};
   // Held shared by threads that apply a push.

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
+#include "wire/wire_limits.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -92,7 +93,12 @@ absl::Status ServerOptions::Validate() const {
     return absl::InvalidArgumentError(
         "log_pushes needs a checkpoint_dir, where the log lies");
   }
-  return CheckRange("max_open_calls", max_open_calls, 1, 1 << 20);
+  constexpr int64_t kMost = int64_t{1} << 60;
+  OARLOCK_RETURN_IF_ERROR(CheckRange(
+      "max_held_bytes", static_cast<int64_t>(max_held_bytes), 1 << 20, kMost));
+  return CheckRange("max_response_bytes",
+                    static_cast<int64_t>(max_response_bytes),
+                    wire::kMaxMessageBytes, kMost);
 }
 
 int ServerOptions::NumThreads() const {

@@ -61,9 +61,12 @@ struct ServerOptions {
   // cores, 1 to 16. On loopback it is its share of half of the cores, since the
   // workers run there too.
   int num_threads = 0;
-  // Pulls and pushes that may be open at a time, those that wait for their
-  // round included. 1 to 1,048,576.
-  int max_open_calls = 4096;
+  // Of pushes that wait for their round or cut: those that are ahead, and those
+  // of the lowest round, each (pserver/aggregator/hold_budget.h). 1 MiB to
+  // 2^60.
+  uint64_t max_held_bytes = uint64_t{1} << 30;
+  // Of responses to pulls that are on the way. 64 MiB to 2^60.
+  uint64_t max_response_bytes = uint64_t{1} << 30;
   // Where the job's checkpoints are stored, seen by all servers; empty: none
   // are made.
   std::string checkpoint_dir;

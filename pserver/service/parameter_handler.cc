@@ -17,8 +17,10 @@
 namespace oarlock::pserver {
 namespace {
 
-// What framing and header may add to the arrays of a response.
-constexpr size_t kMaxFramingBytes = size_t{1} << 20;
+// What a group, or a block, adds to a response beside its values, and what
+// header and framing add.
+constexpr size_t kUnitBytes = 16;
+constexpr size_t kHeaderBytes = 256;
 
 // Frames those of `blocks` whose version is not the one in `known_versions`
 // (empty: all).
@@ -52,13 +54,18 @@ grpc::ByteBuffer AnswerBlocks(TableEntry* entry,
 }
 
 absl::Status CheckResponseSize(const TableEntry& entry, size_t num_values) {
-  constexpr size_t kMaxValues =
-      (wire::kMaxMessageBytes - kMaxFramingBytes) / sizeof(float);
+  constexpr size_t kMaxValues = (ResponseBudget::kMaxCallBytes - kHeaderBytes -
+                                 wire::kMaxGroupsPerMessage * kUnitBytes) /
+                                sizeof(float);
   if (num_values <= kMaxValues) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrFormat(
       "a pull of table '%s' asks for %d floats; legal is up to %d in one "
       "response; split it",
       entry.config.name(), num_values, kMaxValues));
+}
+
+size_t ResponseBytes(size_t num_values, size_t num_units) {
+  return num_values * sizeof(float) + num_units * kUnitBytes + kHeaderBytes;
 }
 
 // What rows add up must stay finite. `name` is "show" or "click".
@@ -170,23 +177,23 @@ absl::Status CheckMinVersion(const v1::RequestHeader& header,
 }  // namespace
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullSparse(
-    const grpc::ByteBuffer& request) const {
+    const grpc::ByteBuffer& request, Share* share) const {
   CallMetrics::Call call(metrics_, CallMethod::kPullSparse, request);
-  absl::StatusOr<grpc::ByteBuffer> response = DoPullSparse(request);
+  absl::StatusOr<grpc::ByteBuffer> response = DoPullSparse(request, share);
   call.End(response);
   return response;
 }
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::PullDense(
-    const grpc::ByteBuffer& request) const {
+    const grpc::ByteBuffer& request, Share* share) const {
   CallMetrics::Call call(metrics_, CallMethod::kPullDense, request);
-  absl::StatusOr<grpc::ByteBuffer> response = DoPullDense(request);
+  absl::StatusOr<grpc::ByteBuffer> response = DoPullDense(request, share);
   call.End(response);
   return response;
 }
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
-    const grpc::ByteBuffer& request) const {
+    const grpc::ByteBuffer& request, Share* share) const {
   thread_local std::vector<Key> key_scratch;
 
   OARLOCK_ASSIGN_OR_RETURN(const wire::PullSparseRequestView pull,
@@ -209,6 +216,8 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
   const size_t num_values = pull.num_keys * dim;
   OARLOCK_RETURN_IF_ERROR(
       CheckResponseSize(*entry, num_values + 2 * num_statistics));
+  OARLOCK_RETURN_IF_ERROR(share->Take(
+      ResponseBytes(num_values + 2 * num_statistics, pull.groups.size())));
 
   // Taken before the rows are read, so that it promises no more than they hold.
   const v1::ResponseHeader header = HeaderOf(*entry);
@@ -242,7 +251,7 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullSparse(
 }
 
 absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
-    const grpc::ByteBuffer& request) const {
+    const grpc::ByteBuffer& request, Share* share) const {
   OARLOCK_ASSIGN_OR_RETURN(const wire::PullDenseRequestView pull,
                            wire::DecodePullDenseRequest(request));
   OARLOCK_RETURN_IF_ERROR(CheckHeader(pull.header));
@@ -251,13 +260,15 @@ absl::StatusOr<grpc::ByteBuffer> ParameterHandler::DoPullDense(
   OARLOCK_ASSIGN_OR_RETURN(const size_t num_values,
                            CheckBlocks(*entry->dense, pull.blocks));
   OARLOCK_RETURN_IF_ERROR(CheckResponseSize(*entry, num_values));
+  OARLOCK_RETURN_IF_ERROR(
+      share->Take(ResponseBytes(num_values, pull.blocks.size())));
 
   return AnswerBlocks(entry, HeaderOf(*entry), pull.blocks, pull.known_versions,
                       pull.format, num_values,
                       /*duplicate_groups=*/0);
 }
 
-void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
+void ParameterHandler::PushSparse(const grpc::ByteBuffer& request, Share* share,
                                   Done done) const {
   thread_local std::vector<Key> key_scratch;
 
@@ -273,10 +284,15 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
       CheckPush(&*push, &key_scratch, &keys, &message);
   if (!checked.ok()) return respond(checked.status());
   TableEntry* const entry = *checked;
+  absl::Status planned = share->Plan(kHeaderBytes);
+  if (!planned.ok()) return respond(std::move(planned));
+  absl::StatusOr<HoldBudget::Hold> hold =
+      TakeHold(*entry, push->header, request);
+  if (!hold.ok()) return respond(hold.status());
   entry->hot_keys->pushes().Add(keys);
   // Without `this`: an aggregator may hold the callback for longer.
   auto on_applied = [entry, header = HeaderOf(*entry),
-                     message = std::move(message),
+                     message = std::move(message), hold = *std::move(hold),
                      respond = std::move(respond)](
                         absl::StatusOr<PushOutcome> outcome) mutable {
     RecordOutcome(outcome, &message);
@@ -297,7 +313,7 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request,
       });
 }
 
-void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
+void ParameterHandler::PushDense(const grpc::ByteBuffer& request, Share* share,
                                  Done done) const {
   CountedResponse respond(
       CallMetrics::Call(metrics_, CallMethod::kPushDense, request),
@@ -309,22 +325,27 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
   const absl::StatusOr<TableEntry*> checked = CheckPush(&*push, &message);
   if (!checked.ok()) return respond(checked.status());
   TableEntry* const entry = *checked;
-  entry->block_traffic->pushed.fetch_add(push->blocks.size(),
-                                         std::memory_order_relaxed);
   std::vector<BlockIndex> wanted;
   if (push->with_values) wanted = push->blocks;
   const size_t num_wanted = push->with_values ? push->num_values : 0;
-  auto on_applied = [entry, header = HeaderOf(*entry),
-                     message = std::move(message), wanted = std::move(wanted),
-                     num_wanted, format = push->response_format,
-                     respond = std::move(respond)](
-                        absl::StatusOr<PushOutcome> outcome) mutable {
-    RecordOutcome(outcome, &message);
-    if (!outcome.ok()) return respond(outcome.status());
-    header.set_table_version(entry->aggregator->Version());
-    respond(AnswerBlocks(entry, header, wanted, /*known_versions=*/{}, format,
-                         num_wanted, outcome->duplicate_groups));
-  };
+  absl::Status planned = share->Plan(ResponseBytes(num_wanted, wanted.size()));
+  if (!planned.ok()) return respond(std::move(planned));
+  absl::StatusOr<HoldBudget::Hold> hold =
+      TakeHold(*entry, push->header, request);
+  if (!hold.ok()) return respond(hold.status());
+  entry->block_traffic->pushed.fetch_add(push->blocks.size(),
+                                         std::memory_order_relaxed);
+  auto on_applied =
+      [entry, header = HeaderOf(*entry), message = std::move(message),
+       hold = *std::move(hold), wanted = std::move(wanted), num_wanted,
+       format = push->response_format, respond = std::move(respond)](
+          absl::StatusOr<PushOutcome> outcome) mutable {
+        RecordOutcome(outcome, &message);
+        if (!outcome.ok()) return respond(outcome.status());
+        header.set_table_version(entry->aggregator->Version());
+        respond(AnswerBlocks(entry, header, wanted, /*known_versions=*/{},
+                             format, num_wanted, outcome->duplicate_groups));
+      };
   const uint64_t cut = push->header.cut();
   Pass(
       *entry, ServerLogKind::kPushDense, cut, request,
@@ -333,6 +354,15 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request,
         if (!status.ok()) return on_applied(status);
         aggregator->PushDense(std::move(push), std::move(on_applied));
       });
+}
+
+absl::StatusOr<HoldBudget::Hold> ParameterHandler::TakeHold(
+    const TableEntry& entry, const v1::RequestHeader& header,
+    const grpc::ByteBuffer& request) const {
+  if (!entry.aggregator->HasRounds()) return HoldBudget::Hold();
+  // The same message again is not kept.
+  const bool is_held = entry.aggregator->Holds(header);
+  return holds_->TakeForRound(header.round(), is_held ? 0 : request.Length());
 }
 
 void ParameterHandler::Pass(const TableEntry& entry, ServerLogKind kind,
@@ -347,7 +377,7 @@ void ParameterHandler::Pass(const TableEntry& entry, ServerLogKind kind,
   }
   // Rounds are held by the aggregator.
   if (gate_ == nullptr || has_rounds) return apply(absl::OkStatus());
-  gate_->Pass(cut, std::move(apply));
+  gate_->Pass(cut, request.Length(), std::move(apply));
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "cluster/security.h"
 #include "proto/v1/parameter.grpc.pb.h"
 #include "pserver/rpc/call_metrics.h"
+#include "pserver/rpc/response_budget.h"
 #include "pserver/rpc/unary_call.h"
 #include "pserver/service/parameter_handler.h"
 #include "wire/batch_codec.h"
@@ -37,8 +37,13 @@ constexpr Metric kOpenCalls = {
 constexpr Metric kRefusedCalls = {
     MetricKind::kCounter, "oarlock_server_refused_calls_total", "calls",
     "reason",
-    "Calls of the data plane that were refused unread: for their token, or "
-    "since too many were open (open_calls)."};
+    "Calls of the data plane that were refused unread, for their token."};
+constexpr Metric kHeldBytes = {
+    MetricKind::kGauge, "oarlock_server_held_bytes", "bytes", "",
+    "Of pushes that wait for their round or cut, their calls included."};
+constexpr Metric kResponseBytes = {
+    MetricKind::kGauge, "oarlock_server_response_bytes", "bytes", "",
+    "Of responses to pulls that are on the way."};
 
 using Method = UnaryMethod<grpc::ByteBuffer, grpc::ByteBuffer>;
 using Call = PendingCall<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -50,6 +55,22 @@ void Answer(Call* call, const absl::StatusOr<grpc::ByteBuffer>& response) {
     call->Fail(response.status());
   }
 }
+
+// A call from its arrival until its response is sent.
+class OpenCall {
+ public:
+  OpenCall(std::shared_ptr<std::atomic<int>> counter,
+           std::shared_ptr<ResponseBudget> responses)
+      : share(std::move(responses)), counter_(std::move(counter)) {
+    counter_->fetch_add(1, std::memory_order_relaxed);
+  }
+  ~OpenCall() { counter_->fetch_sub(1, std::memory_order_relaxed); }
+
+  ResponseBudget::Share share;
+
+ private:
+  const std::shared_ptr<std::atomic<int>> counter_;
+};
 
 // Collects the responses of a batch's calls and sends them when all are there.
 // Thread-safe: a round may answer from any thread.
@@ -77,9 +98,9 @@ class BatchResponses {
 }  // namespace
 
 absl::Status ParameterServiceOptions::Validate() const {
-  if (max_open_calls < 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "max_open_calls is %d; legal is at least 1", max_open_calls));
+  if (max_response_bytes < 1) {
+    return absl::InvalidArgumentError(
+        "max_response_bytes is 0; legal is at least 1");
   }
   return absl::OkStatus();
 }
@@ -87,13 +108,16 @@ absl::Status ParameterServiceOptions::Validate() const {
 class ParameterService::Impl {
  public:
   Impl(const ParameterServiceOptions& options, TableRegistry* registry,
-       PushLedger* ledger, cluster::PartitionMap map, const Clock& clock,
-       CutGate* gate, ServerLog* log)
+       PushLedger* ledger, HoldBudget* holds, cluster::PartitionMap map,
+       const Clock& clock, CutGate* gate, ServerLog* log)
       : options_(options),
+        holds_(holds),
+        responses_(
+            std::make_shared<ResponseBudget>(options.max_response_bytes)),
         handler_({.server = options.server,
                   .job_hash = options.job_hash,
                   .server_generation = options.server_generation},
-                 registry, ledger, std::move(map), clock, gate, log),
+                 registry, ledger, holds, std::move(map), clock, gate, log),
         pull_sparse_(Pull(&RawService::RequestPullSparse,
                           &ParameterHandler::PullSparse)),
         pull_dense_(
@@ -102,9 +126,10 @@ class ParameterService::Impl {
                           &ParameterHandler::PushSparse)),
         push_dense_(
             Push(&RawService::RequestPushDense, &ParameterHandler::PushDense)),
-        batch_(MakeMethod(&RawService::RequestBatch, [this](Call call) {
-          HandleBatch(std::move(call));
-        })) {
+        batch_(MakeMethod(&RawService::RequestBatch,
+                          [this](Call call, OpenCall* open) {
+                            HandleBatch(std::move(call), &open->share);
+                          })) {
     OARLOCK_CHECK(options.Validate().ok());
   }
 
@@ -124,29 +149,29 @@ class ParameterService::Impl {
   void CollectMetrics(MetricsSnapshot* snapshot) const {
     handler_.metrics().Collect(snapshot);
     snapshot->Add(kOpenCalls, open_calls_->load(std::memory_order_relaxed));
-    const auto add_refused = [&](const char* reason, uint64_t calls) {
-      snapshot->Add(kRefusedCalls, static_cast<double>(calls),
-                    {{"reason", reason}});
-    };
-    add_refused("token", refused_for_token_.load(std::memory_order_relaxed));
-    add_refused("open_calls",
-                refused_for_open_calls_.load(std::memory_order_relaxed));
+    snapshot->Add(kHeldBytes, static_cast<double>(holds_->held_bytes()));
+    snapshot->Add(kResponseBytes,
+                  static_cast<double>(responses_->response_bytes()));
+    snapshot->Add(
+        kRefusedCalls,
+        static_cast<double>(refused_for_token_.load(std::memory_order_relaxed)),
+        {{"reason", "token"}});
   }
 
  private:
   // `ask`: a RequestX of RawService, `pull`, `push`: the handler's X.
   template <typename Ask, typename Handle>
   Method Pull(Ask ask, Handle pull) {
-    return MakeMethod(ask, [this, pull](Call call) {
-      Answer(&call, (handler_.*pull)(call.request()));
+    return MakeMethod(ask, [this, pull](Call call, OpenCall* open) {
+      Answer(&call, (handler_.*pull)(call.request(), &open->share));
     });
   }
   template <typename Ask, typename Handle>
   Method Push(Ask ask, Handle push) {
-    return MakeMethod(ask, [this, push](Call call) {
+    return MakeMethod(ask, [this, push](Call call, OpenCall* open) {
       // Shares the request's memory, which outlives the call where it must.
       const grpc::ByteBuffer request = call.request();
-      (handler_.*push)(request,
+      (handler_.*push)(request, &open->share,
                        [call = std::move(call)](
                            absl::StatusOr<grpc::ByteBuffer> response) mutable {
                          Answer(&call, response);
@@ -161,23 +186,22 @@ class ParameterService::Impl {
       (service_.*ask)(context, request, writer, queue, queue, tag);
     };
     method.handle = [this, handle](Call call) {
-      absl::Status status = cluster::CheckToken(call.context(), options_.token);
+      const absl::Status status =
+          cluster::CheckToken(call.context(), options_.token);
       if (!status.ok()) {
         refused_for_token_.fetch_add(1, std::memory_order_relaxed);
         return call.Fail(status);
       }
-      status = CountOpen(&call);
-      if (!status.ok()) {
-        refused_for_open_calls_.fetch_add(1, std::memory_order_relaxed);
-        return call.Fail(status);
-      }
-      handle(std::move(call));
+      // Here, too, since an answered call is gone at once.
+      const auto open = std::make_shared<OpenCall>(open_calls_, responses_);
+      call.Keep(open);
+      handle(std::move(call), open.get());
     };
     return method;
   }
 
   // In their order. Pulls are answered at once, pushes when their mode says so.
-  void HandleBatch(Call call) const {
+  void HandleBatch(Call call, ResponseBudget::Share* share) const {
     const absl::StatusOr<std::vector<wire::BatchedCall>> calls =
         wire::DecodeBatchRequest(call.request());
     if (!calls.ok()) return call.Fail(calls.status());
@@ -192,42 +216,31 @@ class ParameterService::Impl {
       };
       switch ((*calls)[i].method) {
         case wire::BatchMethod::kPullSparse:
-          respond(handler_.PullSparse(request));
+          respond(handler_.PullSparse(request, share));
           break;
         case wire::BatchMethod::kPullDense:
-          respond(handler_.PullDense(request));
+          respond(handler_.PullDense(request, share));
           break;
         case wire::BatchMethod::kPushSparse:
-          handler_.PushSparse(request, respond);
+          handler_.PushSparse(request, share, respond);
           break;
         case wire::BatchMethod::kPushDense:
-          handler_.PushDense(request, respond);
+          handler_.PushDense(request, share, respond);
           break;
       }
     }
   }
 
-  // Counts the call for as long as it is open.
-  absl::Status CountOpen(Call* call) {
-    const int num_open = open_calls_->fetch_add(1, std::memory_order_relaxed);
-    call->Keep(std::shared_ptr<const void>(
-        open_calls_.get(), [counter = open_calls_](const void*) {
-          counter->fetch_sub(1, std::memory_order_relaxed);
-        }));
-    if (num_open < options_.max_open_calls) return absl::OkStatus();
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "%d calls are open; legal is up to %d; call again, slower",
-        num_open + 1, options_.max_open_calls));
-  }
-
   // Constant once the queues have started.
   const ParameterServiceOptions options_;
+  HoldBudget* const holds_;
+  // Outlives its calls.
+  const std::shared_ptr<ResponseBudget> responses_;
   ParameterHandler handler_;
   // Of calls taken and not yet gone; outlives them.
   const std::shared_ptr<std::atomic<int>> open_calls_ =
       std::make_shared<std::atomic<int>>(0);
   std::atomic<uint64_t> refused_for_token_ = 0;
-  std::atomic<uint64_t> refused_for_open_calls_ = 0;
   RawService service_;
   const Method pull_sparse_;
   const Method pull_dense_;
@@ -238,11 +251,11 @@ class ParameterService::Impl {
 
 ParameterService::ParameterService(const ParameterServiceOptions& options,
                                    TableRegistry* registry, PushLedger* ledger,
-                                   cluster::PartitionMap map,
+                                   HoldBudget* holds, cluster::PartitionMap map,
                                    const Clock& clock, CutGate* gate,
                                    ServerLog* log)
-    : impl_(std::make_unique<Impl>(options, registry, ledger, std::move(map),
-                                   clock, gate, log)) {}
+    : impl_(std::make_unique<Impl>(options, registry, ledger, holds,
+                                   std::move(map), clock, gate, log)) {}
 
 ParameterService::~ParameterService() = default;
 
@@ -262,7 +275,8 @@ void ParameterService::CollectMetrics(MetricsSnapshot* snapshot) const {
 std::vector<const Metric*> ParameterServiceMetrics() {
   const MetricList calls = CallMetricsList();
   std::vector<const Metric*> metrics(calls.begin(), calls.end());
-  metrics.insert(metrics.end(), {&kOpenCalls, &kRefusedCalls});
+  metrics.insert(metrics.end(),
+                 {&kOpenCalls, &kRefusedCalls, &kHeldBytes, &kResponseBytes});
   return metrics;
 }
 

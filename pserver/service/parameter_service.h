@@ -20,6 +20,7 @@
 #include "base/metrics.h"
 #include "base/types.h"
 #include "cluster/partition_map.h"
+#include "pserver/aggregator/hold_budget.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/server_log.h"
 #include "pserver/fencing/push_ledger.h"
@@ -35,9 +36,9 @@ struct ParameterServiceOptions {
   Generation server_generation;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.
   std::string token;
-  // Calls taken from the network and not yet answered, on all threads, those
-  // that sync rounds hold included. One more is ResourceExhausted. At least 1.
-  int max_open_calls = 4096;
+  // Of responses to pulls that are on the way; a pull beyond that is
+  // ResourceExhausted. At least 1.
+  uint64_t max_response_bytes = uint64_t{1} << 30;
 
   // InvalidArgument names the field, its value and what is legal.
   absl::Status Validate() const;
@@ -47,12 +48,13 @@ struct ParameterServiceOptions {
 class ParameterService {
  public:
   // REQUIRES: the options are valid. What is given must outlive this, and
-  // `clock`, which is monotonic, all calls. `gate` and `log`: see
+  // `holds` and `clock`, which is monotonic, all calls. `gate` and `log`: see
   // ParameterHandler.
   ParameterService(const ParameterServiceOptions& options,
                    TableRegistry* registry, PushLedger* ledger,
-                   cluster::PartitionMap map, const Clock& clock,
-                   CutGate* gate = nullptr, ServerLog* log = nullptr);
+                   HoldBudget* holds, cluster::PartitionMap map,
+                   const Clock& clock, CutGate* gate = nullptr,
+                   ServerLog* log = nullptr);
   ~ParameterService();
 
   ParameterService(const ParameterService&) = delete;

@@ -324,7 +324,9 @@ TEST(ServerTest, OptionsOutOfRangeAreNamed) {
     o->heartbeat_call_timeout = absl::ZeroDuration();
   });
   refuses("num_threads", [](ServerOptions* o) { o->num_threads = 257; });
-  refuses("max_open_calls", [](ServerOptions* o) { o->max_open_calls = 0; });
+  refuses("max_held_bytes", [](ServerOptions* o) { o->max_held_bytes = 0; });
+  refuses("max_response_bytes",
+          [](ServerOptions* o) { o->max_response_bytes = 64 << 10; });
 }
 
 TEST(ServerTest, TokenIsDemandedOnBothPlanes) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
@@ -17,15 +18,27 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+constexpr uint64_t kMessageBytes = 100;
+constexpr uint64_t kHeldBytes = kMessageBytes + HoldBudget::kCallBytes;
+
 // Passes a push and records its number when it is applied.
 void Pass(CutGate* gate, uint64_t cut, int number, std::vector<int>* applied) {
-  gate->Pass(cut, [number, applied](const absl::Status& status) {
+  gate->Pass(cut, kMessageBytes, [number, applied](const absl::Status& status) {
     applied->push_back(status.ok() ? number : -number);
   });
 }
 
+// The refusal, or OK for a push that is applied, now or later.
+absl::Status StatusOfPass(CutGate* gate, uint64_t cut) {
+  const auto status = std::make_shared<absl::Status>();
+  gate->Pass(cut, kMessageBytes,
+             [status](const absl::Status& given) { *status = given; });
+  return *status;
+}
+
 TEST(CutGateTest, APushOfAFinishedCutIsAppliedAtOnce) {
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
   std::vector<int> applied;
   Pass(&gate, 0, 1, &applied);
   gate.Finish(5);
@@ -35,22 +48,28 @@ TEST(CutGateTest, APushOfAFinishedCutIsAppliedAtOnce) {
 }
 
 TEST(CutGateTest, APushOfAnOpenCutWaitsForTheFreeze) {
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
   std::vector<int> applied;
+  gate.Announce(1);
   Pass(&gate, 1, 1, &applied);
   Pass(&gate, 0, 2, &applied);
   Pass(&gate, 1, 3, &applied);
   EXPECT_EQ(gate.HeldPushes(), 2);
+  EXPECT_EQ(budget.held_bytes(), 2 * kHeldBytes);
   std::vector<int> at_freeze;
   gate.Freeze(1, [&] { at_freeze = applied; });
   EXPECT_THAT(at_freeze, ElementsAre(2));
   EXPECT_THAT(applied, ElementsAre(2, 1, 3));
   EXPECT_EQ(gate.HeldPushes(), 0);
+  EXPECT_EQ(budget.held_bytes(), 0);
 }
 
 TEST(CutGateTest, PushesOfALaterCutGoOnWaiting) {
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
   std::vector<int> applied;
+  gate.Announce(2);
   Pass(&gate, 2, 1, &applied);
   Pass(&gate, 1, 2, &applied);
   gate.Finish(1);
@@ -61,22 +80,45 @@ TEST(CutGateTest, PushesOfALaterCutGoOnWaiting) {
   EXPECT_THAT(applied, ElementsAre(2, 1));
 }
 
-TEST(CutGateTest, OnePushTooManyIsRefused) {
-  CutGate gate;
-  std::vector<int> applied;
-  for (size_t i = 0; i < CutGate::kMaxHeldPushes; ++i) {
-    gate.Pass(1, [](const absl::Status&) {});
+TEST(CutGateTest, WhatWouldHoldTooManyBytesIsRefused) {
+  for (const uint64_t max_held_bytes :
+       {3 * kHeldBytes - 1, 3 * kHeldBytes, 3 * kHeldBytes + 1}) {
+    SCOPED_TRACE(max_held_bytes);
+    HoldBudget budget(max_held_bytes);
+    CutGate gate(&budget);
+    gate.Announce(1);
+    std::vector<int> applied;
+    Pass(&gate, 1, 1, &applied);
+    Pass(&gate, 1, 2, &applied);
+    EXPECT_EQ(StatusOfPass(&gate, 1).code(),
+              max_held_bytes < 3 * kHeldBytes
+                  ? absl::StatusCode::kResourceExhausted
+                  : absl::StatusCode::kOk);
+    // Those before the cut are no concern of it.
+    Pass(&gate, 0, 3, &applied);
+    EXPECT_THAT(applied, ElementsAre(3));
+    gate.Finish(1);
+    EXPECT_EQ(budget.held_bytes(), 0);
   }
-  absl::Status refused;
-  gate.Pass(1, [&](const absl::Status& status) { refused = status; });
-  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
-  // Those before the cut are no concern of it.
-  Pass(&gate, 0, 1, &applied);
-  EXPECT_THAT(applied, ElementsAre(1));
+}
+
+TEST(CutGateTest, ACutThatIsNotKnownHereIsUnavailable) {
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
+  gate.Announce(1);
+  const absl::Status status = StatusOfPass(&gate, uint64_t{1} << 40);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(gate.HeldPushes(), 0);
+  gate.Announce(2);
+  EXPECT_TRUE(StatusOfPass(&gate, 2).ok());
+  EXPECT_EQ(gate.HeldPushes(), 1);
+  gate.Finish(2);
 }
 
 TEST(CutGateTest, AShutdownAnswersWhatIsHeld) {
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
+  gate.Announce(1);
   std::vector<int> applied;
   Pass(&gate, 1, 1, &applied);
   gate.Shutdown();
@@ -86,7 +128,8 @@ TEST(CutGateTest, AShutdownAnswersWhatIsHeld) {
 }
 
 TEST(CutGateTest, TheNewestAnnouncementStays) {
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
   gate.Announce(3);
   gate.Announce(2);
   EXPECT_EQ(gate.announced(), 3);
@@ -97,7 +140,8 @@ TEST(CutGateTest, TheNewestAnnouncementStays) {
 TEST(CutGateTest, AFreezeDividesThePushesOfManyThreads) {
   constexpr int kThreads = 4;
   constexpr uint64_t kCuts = 50;
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
   // By cut number that the push carries.
   std::vector<std::atomic<int>> sent(kCuts + 1);
   std::vector<std::atomic<int>> applied(kCuts + 1);
@@ -111,7 +155,7 @@ TEST(CutGateTest, AFreezeDividesThePushesOfManyThreads) {
       for (uint64_t cut = 0;;) {
         ++sent[cut];
         absl::Notification done;
-        gate.Pass(cut, [&, cut](const absl::Status& status) {
+        gate.Pass(cut, kMessageBytes, [&, cut](const absl::Status& status) {
           ASSERT_TRUE(status.ok()) << status;
           ++applied[cut];
           done.Notify();
@@ -127,6 +171,7 @@ TEST(CutGateTest, AFreezeDividesThePushesOfManyThreads) {
   }
   for (uint64_t cut = 1; cut <= kCuts; ++cut) {
     marked = 0;
+    gate.Announce(cut);
     opened = cut;
     while (marked < kThreads) std::this_thread::yield();
     std::vector<int> at_freeze(kCuts + 1);

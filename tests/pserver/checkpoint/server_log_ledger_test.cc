@@ -41,7 +41,7 @@ class LoggingServer {
         ServerIdentity{.server = ServerIndex(0),
                        .job_hash = kJobHash,
                        .server_generation = Generation(1)},
-        &registry_, &ledger_, map_, clock_, &gate_, log_.get());
+        &registry_, &ledger_, &budget_, map_, clock_, &gate_, log_.get());
   }
 
   absl::Status Push(v1::RequestHeader header, uint32_t block) {
@@ -57,7 +57,9 @@ class LoggingServer {
     for (int i = 0; i < 4; ++i) request.add_values(1);
     const grpc::Slice slice(request.SerializeAsString());
     absl::Status status = absl::UnknownError("not answered");
-    handler_->PushDense(grpc::ByteBuffer(&slice, 1),
+    ResponseBudget::Share share(
+        std::make_shared<ResponseBudget>(uint64_t{1} << 20));
+    handler_->PushDense(grpc::ByteBuffer(&slice, 1), &share,
                         [&](absl::StatusOr<grpc::ByteBuffer> response) {
                           status = response.status();
                         });
@@ -82,7 +84,8 @@ class LoggingServer {
   PushLedger ledger_;
   const FakeClock clock_;
   TableRegistry registry_;
-  CutGate gate_;
+  HoldBudget budget_{1 << 30};
+  CutGate gate_{&budget_};
   std::unique_ptr<ParameterHandler> handler_;
   std::unique_ptr<ServerLog> log_;
 };

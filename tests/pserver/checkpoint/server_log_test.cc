@@ -240,7 +240,8 @@ TEST_F(ServerLogTest, ARecordOfAnotherReleaseIsDataLoss) {
   PushLedger ledger(&fences);
   TableRegistry registry(cluster::PartitionMap::Even(1, 1), ServerIndex(0),
                          clock);
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
   const absl::Status status =
       ServerLog::Open({.directory = directory(), .replay = true}, &registry,
                       &ledger, &gate, clock)

@@ -72,7 +72,7 @@ absl::Status Life::Push(const v1::RequestHeader& header,
   if (entry().aggregator->HasRounds()) {
     apply(absl::OkStatus());
   } else {
-    gate_.Pass(gate_.finished(), apply);
+    gate_.Pass(gate_.finished(), /*message_bytes=*/0, apply);
   }
   return written;
 }

@@ -79,7 +79,8 @@ class Life {
   PushLedger ledger_{&fences_};
   const FakeClock clock_;
   TableRegistry registry_;
-  CutGate gate_;
+  HoldBudget budget_{1 << 30};
+  CutGate gate_{&budget_};
   PushResponses responses_;
   std::unique_ptr<ServerLog> log_;
 };

@@ -159,7 +159,8 @@ class TableChangeRaceTest : public ::testing::Test {
 
 TEST_F(TableChangeRaceTest,
        WhoeverUsesATableGoesOnWhileItsConfigurationChanges) {
-  CutGate gate;
+  HoldBudget budget(1 << 30);
+  CutGate gate(&budget);
   absl::StatusOr<std::unique_ptr<ServerCut>> cuts = ServerCut::Create(
       {.server = ServerIndex(0), .directory = folder_}, &map_, &registry_,
       &gate, {.wall = &clock_, .monotonic = &clock_});

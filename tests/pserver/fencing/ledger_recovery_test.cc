@@ -53,7 +53,7 @@ class OneServer {
         handler_({.server = ServerIndex(0),
                   .job_hash = kJobHash,
                   .server_generation = Generation(1)},
-                 &registry_, &ledger_, map_, clock_) {
+                 &registry_, &ledger_, &budget_, map_, clock_) {
     EXPECT_TRUE(registry_.Create(SparseConfig(1, -1)).ok());
   }
 
@@ -76,7 +76,9 @@ class OneServer {
     }
     const grpc::Slice slice(request.SerializeAsString());
     absl::Status status = absl::UnknownError("not answered");
-    handler_.PushSparse(grpc::ByteBuffer(&slice, 1),
+    ResponseBudget::Share share(
+        std::make_shared<ResponseBudget>(uint64_t{1} << 20));
+    handler_.PushSparse(grpc::ByteBuffer(&slice, 1), &share,
                         [&](absl::StatusOr<grpc::ByteBuffer> response) {
                           status = response.status();
                         });
@@ -118,6 +120,7 @@ class OneServer {
  private:
   const cluster::PartitionMap map_;
   WorkerFences fences_;
+  HoldBudget budget_{uint64_t{1} << 30};
   PushLedger ledger_;
   const FakeClock clock_;
   TableRegistry registry_;

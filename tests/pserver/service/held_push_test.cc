@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "pserver/service/parameter_service.h"
@@ -22,13 +23,13 @@ namespace {
 class HeldPush {
  public:
   HeldPush(v1::ParameterService::Stub* stub, TableRegistry* registry,
-           const v1::PushSparseRequest& request)
+           const v1::PushSparseRequest& request, uint64_t num_held = 1)
       : thread_([this, stub, request] {
           context_.set_deadline(GrpcDeadline(absl::Minutes(1)));
           v1::PushResponse response;
           status_ = stub->PushSparse(&context_, request, &response);
         }) {
-    EXPECT_TRUE(Eventually([&] { return registry->HeldPushes() == 1; }));
+    EXPECT_TRUE(Eventually([&] { return registry->HeldPushes() == num_held; }));
   }
   grpc::Status Await() {
     thread_.join();
@@ -84,19 +85,61 @@ TEST_F(HeldPushTest, MayBeDroppedUnanswered) {
   registry_.reset();
 }
 
-TEST_F(HeldPushTest, CountsAsAnOpenCall) {
-  ParameterServiceOptions options;
-  options.max_open_calls = 1;
-  StartHolding(options);
-  ExpectError(Pull(PullOf({Key{1}})), grpc::RESOURCE_EXHAUSTED, {"up to 1"});
+// What the open round needs has room, whatever is ahead of it.
+TEST_F(HeldPushTest, IsRefusedWhereItIsAheadAndTooMuchIsHeld) {
+  const v1::PushSparseRequest ahead =
+      PushOf(HeaderOfPush(0, 2, 2), {{Key{1}, {1}}});
+  max_held_bytes_ = HoldBudget::kCallBytes + ahead.ByteSizeLong();
+  StartHolding();
+  HeldPush second(stub_.get(), registry_.get(), ahead, /*num_held=*/2);
+  ExpectError(Push(PushOf(HeaderOfPush(1, 2, 2), {{Key{1}, {1}}})),
+              grpc::RESOURCE_EXHAUSTED,
+              {absl::StrCat("up to ", max_held_bytes_)});
+  EXPECT_TRUE(Pull(PullOf({Key{1}})).ok());
   registry_->SetRoundMember(WorkerIndex(1), Generation(1), false);
   EXPECT_TRUE(held_->Await().ok());
-  // The held call is gone a moment after its caller knows.
+  EXPECT_TRUE(second.Await().ok());
+  EXPECT_TRUE(Eventually([&] { return holds_->held_bytes() == 0; }));
+}
+
+TEST_F(HeldPushTest, OfARoundThatAloneIsTooMuchIsOutOfRange) {
+  const v1::PushSparseRequest first =
+      PushOf(HeaderOfPush(0, 1, 1), {{Key{1}, {1}}});
+  const v1::PushSparseRequest last =
+      PushOf(HeaderOfPush(1, 1, 1), {{Key{1}, {1}}});
+  const uint64_t both =
+      2 * HoldBudget::kCallBytes + first.ByteSizeLong() + last.ByteSizeLong();
+  for (const uint64_t max_held_bytes : {both - 1, both, both + 1}) {
+    SCOPED_TRACE(max_held_bytes);
+    max_held_bytes_ = max_held_bytes;
+    StartHolding();
+    if (max_held_bytes < both) {
+      ExpectError(Push(last), grpc::OUT_OF_RANGE,
+                  {"round 1 alone", absl::StrCat(both), "--max_held_mb"});
+      registry_->SetRoundMember(WorkerIndex(1), Generation(1), false);
+    } else {
+      EXPECT_TRUE(Push(last).ok());
+    }
+    EXPECT_TRUE(held_->Await().ok());
+    TearDown();
+    server_.reset();
+  }
+}
+
+TEST_F(HeldPushTest, ThatComesAgainTakesNoRoomForItsMessage) {
+  StartHolding();
+  const uint64_t once = holds_->held_bytes();
+  const v1::PushSparseRequest same =
+      PushOf(HeaderOfPush(0, 1, 1), {{Key{1}, {1}}});
   grpc::Status status;
+  std::thread again([&] { status = Push(same); });
   EXPECT_TRUE(Eventually([&] {
-    status = Pull(PullOf({Key{1}}));
-    return status.ok();
-  })) << status.error_message();
+    return holds_->held_bytes() == once + HoldBudget::kCallBytes;
+  })) << holds_->held_bytes();
+  registry_->SetRoundMember(WorkerIndex(1), Generation(1), false);
+  again.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(held_->Await().ok());
 }
 
 }  // namespace

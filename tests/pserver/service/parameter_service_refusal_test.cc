@@ -231,7 +231,7 @@ TEST_F(ParameterServiceRefusalTest, RandomBytesAreInvalidNotFatal) {
 TEST(ParameterServiceOptionsTest, LimitsAreChecked) {
   ParameterServiceOptions options;
   EXPECT_TRUE(options.Validate().ok());
-  options.max_open_calls = 0;
+  options.max_response_bytes = 0;
   EXPECT_EQ(options.Validate().code(), absl::StatusCode::kInvalidArgument);
 }
 

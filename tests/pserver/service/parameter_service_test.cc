@@ -262,6 +262,36 @@ TEST_F(ParameterServiceTest, CallsOfABatchAreDoneInTheirOrder) {
   EXPECT_TRUE(absl::StrContains(response.results(3).status_message(), "9"));
 }
 
+// A request of 80 bytes a call must not make the server answer with gigabytes.
+TEST_F(ParameterServiceTest, ResponsesOfABatchFitIntoAMessage) {
+  constexpr uint32_t kBlock = 4 << 20;  // 16 MiB
+  Start();
+  ASSERT_TRUE(registry_->Create(DenseConfig(kBlock, kBlock, -1)).ok());
+  v1::PullDenseRequest pull;
+  *pull.mutable_header() = Header();
+  pull.set_table(2);
+  pull.add_blocks(0);
+  pull.add_known_versions(0);
+  v1::BatchRequest batch;
+  for (int i = 0; i < 200; ++i) {
+    *batch.add_calls()->mutable_pull_dense() = pull;
+  }
+  v1::BatchResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub_->Batch(&context, batch, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.results_size(), 200);
+  for (int i = 0; i < 200; ++i) {
+    SCOPED_TRACE(i);
+    if (i < 3) {
+      EXPECT_GT(response.results(i).response().size(), 4u * kBlock);
+    } else {
+      EXPECT_EQ(response.results(i).status_code(),
+                static_cast<uint32_t>(grpc::RESOURCE_EXHAUSTED));
+    }
+  }
+}
+
 TEST_F(ParameterServiceTest, DensePullReturnsWhatChanged) {
   Start();
   ASSERT_TRUE(registry_->Create(DenseConfig(10, 4, -1)).ok());

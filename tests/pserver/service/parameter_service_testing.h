@@ -21,6 +21,7 @@
 #include "cluster/retry.h"
 #include "cluster/wire_version.h"
 #include "proto/v1/parameter.grpc.pb.h"
+#include "pserver/aggregator/hold_budget.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/fencing/worker_fences.h"
 #include "pserver/rpc/call_queues.h"
@@ -47,11 +48,12 @@ class ParameterServiceTest : public ::testing::Test {
     options.job_hash = kJobHash;
     options.server_generation = Generation(kServerGeneration);
     ASSERT_TRUE(options.Validate().ok());
+    holds_ = std::make_unique<HoldBudget>(max_held_bytes_);
     fences_ = std::make_unique<WorkerFences>(kNumWorkers);
     ledger_ = std::make_unique<PushLedger>(fences_.get());
     registry_ = std::make_unique<TableRegistry>(map, options.server, clock_);
-    service_ = std::make_unique<ParameterService>(options, registry_.get(),
-                                                  ledger_.get(), map, clock_);
+    service_ = std::make_unique<ParameterService>(
+        options, registry_.get(), ledger_.get(), holds_.get(), map, clock_);
     grpc::ServerBuilder builder;
     cluster::ApplyServerArguments(&builder);
     int port = 0;
@@ -153,8 +155,10 @@ class ParameterServiceTest : public ::testing::Test {
     return *(*registry_->Find(TableId(1)))->sparse;
   }
 
-  // Calls that the service has left behind use it.
+  // Calls that the service has left behind use these.
   const FakeClock clock_;
+  uint64_t max_held_bytes_ = uint64_t{1} << 30;
+  std::unique_ptr<HoldBudget> holds_;
   std::unique_ptr<WorkerFences> fences_;
   std::unique_ptr<PushLedger> ledger_;
   std::unique_ptr<TableRegistry> registry_;
