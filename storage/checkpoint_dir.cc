@@ -270,9 +270,17 @@ absl::StatusOr<std::string> CheckpointDir::Begin(uint64_t cut) {
   return FolderOf(cut);
 }
 
+absl::Status CheckpointDir::CheckManifestSize(uint64_t bytes) {
+  if (bytes <= kMaxManifestBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the manifest of a checkpoint would have ", bytes,
+                   " bytes; legal is up to ", kMaxManifestBytes,
+                   "; use fewer tables or servers"));
+}
+
 absl::Status CheckpointDir::Commit(uint64_t cut, absl::string_view manifest) {
   const std::string sealed = SealManifest(manifest);
-  OARLOCK_CHECK(sealed.size() <= kMaxManifestBytes);
+  OARLOCK_RETURN_IF_ERROR(CheckManifestSize(sealed.size()));
   FaultPoint("cut.commit.before_manifest");
   OARLOCK_RETURN_IF_ERROR(
       ReplaceFile(files_, absl::StrCat(FolderOf(cut), "/", kManifest), sealed));

@@ -46,7 +46,9 @@ absl::StatusOr<std::string> ReadManifest(FileSystem* files,
 // Not thread-safe.
 class CheckpointDir {
  public:
-  static constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
+  static constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
+  // ResourceExhausted for one that is larger.
+  static absl::Status CheckManifestSize(uint64_t bytes);
 
   // Makes the folder, and those above it, unless it is there.
   static absl::StatusOr<CheckpointDir> Create(FileSystem* files,
@@ -77,9 +79,9 @@ class CheckpointDir {
   // An empty folder for a cut that CURRENT does not name, durable; what an
   // attempt that died has left there is gone. Its path.
   absl::StatusOr<std::string> Begin(uint64_t cut);
-  // Writes the manifest and makes the checkpoint current, durable. After an
-  // error the one before it is current, or, when the last sync failed, this
-  // one may be.
+  // Writes the manifest and makes the checkpoint current, durable. Errors of
+  // CheckManifestSize. After an error the one before it is current, or, when
+  // the last sync failed, this one may be.
   absl::Status Commit(uint64_t cut, absl::string_view manifest);
   // Removes a folder that Begin made and Commit did not make current.
   absl::Status Abandon(uint64_t cut);

@@ -1,4 +1,4 @@
-// What the system has left.
+// What the system and the process's limit have left.
 
 #ifndef OARLOCK_BASE_PROCESS_FREE_MEMORY_H_
 #define OARLOCK_BASE_PROCESS_FREE_MEMORY_H_
@@ -7,7 +7,9 @@
 
 namespace oarlock {
 
-// Memory that programs may still take; 0: the system does not say.
+// Memory that this process may still take: what the system has for programs,
+// and what RLIMIT_AS (ulimit -v) leaves of the address space. 0: the system does
+// not say.
 uint64_t FreeMemoryBytes();
 
 }  // namespace oarlock

@@ -78,7 +78,7 @@ class UnitRecords : public sparse_table::CutSink {
 
 }  // namespace
 
-bool PartWriter::WantsFull(const Table& table) const {
+bool PartWriter::WantsFull(const Table& table, size_t num_tables) const {
   const size_t num_deltas =
       table.units.empty()
           ? 0
@@ -87,7 +87,7 @@ bool PartWriter::WantsFull(const Table& table) const {
                                return a.deltas.size() < b.deltas.size();
                              })
                 ->deltas.size();
-  return num_deltas >= kMaxDeltas ||
+  return num_deltas >= MaxDeltas(num_tables, num_threads_) ||
          static_cast<double>(table.delta_bytes) >
              kMaxDeltaShare * static_cast<double>(table.base_bytes);
 }
@@ -96,11 +96,12 @@ void PartWriter::Freeze(uint64_t cut) {
   OARLOCK_CHECK(frozen_ == 0 && cut > 0);
   frozen_ = cut;
   frozen_tables_.clear();
-  for (TableEntry* entry : registry_->Entries()) {
+  const std::vector<TableEntry*> entries = registry_->Entries();
+  for (TableEntry* entry : entries) {
     FrozenTable& table = frozen_tables_.emplace_back();
     table.entry = entry;
     table.next = tables_[TableId(entry->config.id())];
-    table.full = WantsFull(table.next);
+    table.full = WantsFull(table.next, entries.size());
     table.version = entry->aggregator->Version();
     if (entry->sparse != nullptr) {
       entry->sparse->cuts().Freeze(table.full

@@ -4,6 +4,7 @@
 #ifndef OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_
 #define OARLOCK_PSERVER_CHECKPOINT_PART_WRITER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,8 +35,15 @@ class PartWriter {
   // A table is written as a whole again when the changes since its base take
   // more than this share of it.
   static constexpr double kMaxDeltaShare = 0.5;
-  // And when there are this many changes: a restart reads them all.
+  // And when there are this many changes, since a restart reads them all; fewer
+  // for very many tables. Each thread writes a file of each table in each cut,
+  // and the manifest names those of all servers.
   static constexpr size_t kMaxDeltas = 64;
+  static constexpr size_t kMaxFiles = 8192;
+  static size_t MaxDeltas(size_t num_tables, int num_threads) {
+    const size_t files = std::max<size_t>(1, num_tables * num_threads);
+    return std::clamp<size_t>(kMaxFiles / files, 2, kMaxDeltas + 1) - 1;
+  }
 
   // What is given outlives this. `num_threads` at least 1; `clock` is
   // monotonic.
@@ -91,7 +99,7 @@ class PartWriter {
     absl::Status status;
   };
 
-  bool WantsFull(const Table& table) const;
+  bool WantsFull(const Table& table, size_t num_tables) const;
   // Units owned[first, end) of the table.
   Written WriteUnits(storage::CutWriter* writer, size_t first, size_t end,
                      FrozenTable* table) const;

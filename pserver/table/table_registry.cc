@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
@@ -31,6 +33,24 @@ absl::Status CheckConfig(const v1::TableConfig& config) {
   if (config.name().empty()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("table %d has no name; give it one", config.id()));
+  }
+  if (config.name().size() > TableRegistry::kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d has a name of %d bytes; legal is up to %d", config.id(),
+        config.name().size(), TableRegistry::kMaxNameBytes));
+  }
+  if (!std::all_of(config.name().begin(), config.name().end(), [](char c) {
+        return absl::ascii_isprint(static_cast<uint8_t>(c));
+      })) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d has the name '%s'; legal are printable ASCII characters",
+        config.id(), absl::CHexEscape(config.name())));
+  }
+  if (config.ByteSizeLong() > TableRegistry::kMaxConfigBytes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "table %d '%s' has a configuration of %d bytes; legal is up to %d",
+        config.id(), config.name(), config.ByteSizeLong(),
+        TableRegistry::kMaxConfigBytes));
   }
   if (config.mode() != v1::ASYNC && config.mode() != v1::SYNC &&
       config.mode() != v1::GEO) {

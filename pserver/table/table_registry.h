@@ -76,8 +76,11 @@ v1::TableStatus DescribeTable(const TableEntry& entry);
 // Thread-safe. Tables are created, never removed.
 class TableRegistry {
  public:
-  // Tables of one job.
+  // Tables of one job; bytes of a table's name, which are printable, and of its
+  // encoded configuration.
   static constexpr size_t kMaxTables = 1024;
+  static constexpr size_t kMaxNameBytes = 255;
+  static constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
   // Quorums wait by `clock`, which is monotonic and outlives this. `tier_dir`
   // as in ServerOptions. Versions of dense blocks are those of this incarnation

@@ -13,6 +13,7 @@
 #include "base/atomic_snapshot.h"
 #include "base/check.h"
 #include "base/dense_version.h"
+#include "base/process/free_memory.h"
 #include "base/push_window.h"
 #include "base/status_macros.h"
 #include "optim/initializer.h"
@@ -140,6 +141,31 @@ struct Settings {
   optim::UpdateRule rule;
   optim::StalenessRate staleness_rate;
 };
+
+// ResourceExhausted where this server's blocks do not fit into memory.
+absl::Status CheckFits(const Settings& settings,
+                       const cluster::PartitionMap& map, ServerIndex server) {
+  const v1::DenseTableConfig& dense = settings.config.dense();
+  const uint64_t block_size = dense.block_size();
+  const auto num_blocks =
+      static_cast<uint32_t>((dense.size() - 1) / block_size + 1);
+  uint64_t floats = 0;
+  for (uint32_t i = 0; i < num_blocks; ++i) {
+    if (map.Owner(map.PartitionOfBlock(BlockIndex(i), num_blocks)) != server) {
+      continue;
+    }
+    const uint64_t n =
+        std::min<uint64_t>(block_size, dense.size() - i * block_size);
+    floats += n + settings.rule.StateSize(n);
+  }
+  const uint64_t bytes = floats * sizeof(float);
+  const uint64_t free = FreeMemoryBytes();
+  if (free == 0 || bytes <= free) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%s takes %d bytes on this server, and %d are left there; use more "
+      "servers, or a machine with more memory",
+      DenseTableName(settings.config), bytes, free));
+}
 
 class BlockTable : public DenseTable {
  public:
@@ -454,6 +480,7 @@ absl::StatusOr<std::unique_ptr<DenseTable>> DenseTable::Create(
     ServerIndex server, uint64_t first_version) {
   OARLOCK_CHECK(first_version >= 1);
   OARLOCK_ASSIGN_OR_RETURN(Settings settings, Settings::Create(config));
+  OARLOCK_RETURN_IF_ERROR(CheckFits(settings, map, server));
   auto table = std::make_unique<BlockTable>(std::move(settings), map, server,
                                             first_version);
   const auto& parameters = config.dense().parameters();

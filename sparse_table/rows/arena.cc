@@ -22,6 +22,26 @@ constexpr uint64_t kPopulateShare = 16;
 constexpr uint64_t kPopulateBytesMin = 2 * kHugePageBytes;
 constexpr uint64_t kPopulateBytesMax = 64 << 20;
 
+constexpr uint64_t kShareOfShortAddressSpace = 4;
+
+void* Reserve(size_t bytes) {
+  return mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+// How many chunks, of at most `num_chunks`, can be reserved now, or about half
+// of them.
+uint64_t ChunksThatFit(uint64_t num_chunks) {
+  for (; num_chunks > 0; num_chunks /= 2) {
+    const size_t bytes = num_chunks * Arena::kChunkBytes + kHugePageBytes;
+    void* const reservation = Reserve(bytes);
+    if (reservation == MAP_FAILED) continue;
+    munmap(reservation, bytes);
+    break;
+  }
+  return num_chunks;
+}
+
 std::byte* FirstHugePage(void* reservation) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(reservation);
   return static_cast<std::byte*>(reservation) +
@@ -31,11 +51,17 @@ std::byte* FirstHugePage(void* reservation) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t bytes_max) {
-  const uint64_t num_chunks = std::clamp<uint64_t>(
+  uint64_t num_chunks = std::clamp<uint64_t>(
       bytes_max / kChunkBytes, 1, std::numeric_limits<uint32_t>::max());
-  const size_t reserved_bytes = num_chunks * kChunkBytes + kHugePageBytes;
-  void* reservation = mmap(nullptr, reserved_bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  size_t reserved_bytes = num_chunks * kChunkBytes + kHugePageBytes;
+  void* reservation = Reserve(reserved_bytes);
+  if (reservation == MAP_FAILED) {
+    // Address space is short (ulimit -v, vm.overcommit_memory, or very many
+    // tables): a quarter of what there is, so that as much again is left.
+    num_chunks = ChunksThatFit(num_chunks) / kShareOfShortAddressSpace;
+    reserved_bytes = num_chunks * kChunkBytes + kHugePageBytes;
+    reservation = num_chunks == 0 ? MAP_FAILED : Reserve(reserved_bytes);
+  }
   if (reservation == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "cannot reserve ", reserved_bytes, " bytes of address space for a ",

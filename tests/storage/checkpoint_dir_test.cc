@@ -197,5 +197,13 @@ TEST(CheckpointDirTest, AManifestOfAnotherCheckpointIsDamage) {
             std::string::npos);
 }
 
+TEST(CheckpointDirLimitTest, ManifestsHaveALimit) {
+  constexpr uint64_t kMax = CheckpointDir::kMaxManifestBytes;
+  EXPECT_TRUE(CheckpointDir::CheckManifestSize(kMax - 1).ok());
+  EXPECT_TRUE(CheckpointDir::CheckManifestSize(kMax).ok());
+  EXPECT_EQ(CheckpointDir::CheckManifestSize(kMax + 1).code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 }  // namespace
 }  // namespace oarlock::storage

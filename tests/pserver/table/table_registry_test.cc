@@ -68,6 +68,8 @@ TEST_F(TableRegistryTest, WrongConfigurationsAreInvalid) {
   const std::vector<std::function<void(v1::TableConfig*)>> spoilers = {
       [](v1::TableConfig* c) { c->set_id(0); },
       [](v1::TableConfig* c) { c->clear_name(); },
+      [](v1::TableConfig* c) { c->set_name("two\nlines"); },
+      [](v1::TableConfig* c) { c->set_name(std::string(256, 'n')); },
       [](v1::TableConfig* c) { c->clear_mode(); },
       [](v1::TableConfig* c) {
         c->set_mode(v1::SYNC);
@@ -85,6 +87,27 @@ TEST_F(TableRegistryTest, WrongConfigurationsAreInvalid) {
         << "spoiler " << i;
   }
   EXPECT_TRUE(registry_.Describe().empty());
+}
+
+TEST_F(TableRegistryTest, NamesAndConfigurationsHaveALimit) {
+  v1::TableConfig config = SparseConfig(4, 1);
+  for (const size_t size :
+       {TableRegistry::kMaxNameBytes - 1, TableRegistry::kMaxNameBytes}) {
+    config.set_id(config.id() + 1);
+    config.set_name(std::string(size, 'n'));
+    EXPECT_TRUE(registry_.Create(config).ok()) << size;
+  }
+  v1::TableConfig dense = DenseConfig(4, 4, 1);
+  dense.mutable_dense()->add_parameters()->set_name(
+      std::string(TableRegistry::kMaxConfigBytes, 'p'));
+  EXPECT_EQ(registry_.Create(dense).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(TableRegistryTest, ATableThatCannotFitIsRefused) {
+  // 1 TiB in blocks of 16 MiB.
+  const absl::Status status = registry_.Create(DenseConfig(
+      uint64_t{1} << 38, sparse_table::DenseTable::kMaxBlockFloats, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
 }
 
 TEST_F(TableRegistryTest, ModeDecidesWhatAPushMeans) {

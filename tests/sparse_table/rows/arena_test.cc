@@ -1,8 +1,11 @@
 #include "sparse_table/rows/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <vector>
 
@@ -98,6 +101,36 @@ TEST(ArenaTest, RunsThatAreOutNeverOverlap) {
     ASSERT_EQ(arena->bytes_used(), num_used * kChunk);
   }
 }
+
+// Sanitizers take terabytes of it.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+// With `spare_bytes` of address space left: 0 where an arena can be used and
+// leaves more than half of that.
+int CodeOfShortAddressSpace(uint64_t spare_bytes) {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0;
+  statm >> pages;
+  const rlim_t now = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  const rlimit limit = {now + spare_bytes, now + spare_bytes};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+  const auto arena = Arena::Create(uint64_t{1} << 40);
+  if (!arena.ok()) return 3;
+  const auto chunk = (*arena)->Allocate();
+  if (!chunk.ok()) return 4;
+  std::memset((*arena)->ChunkAddress(*chunk), 1, kChunk);
+  if ((*arena)->bytes_max() < spare_bytes / 16) return 5;
+  if ((*arena)->bytes_max() > spare_bytes / 2) return 6;
+  return 0;
+}
+
+TEST(ArenaDeathTest, TakesLessWhereAddressSpaceIsShort) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(CodeOfShortAddressSpace(uint64_t{4} << 30)),
+              ::testing::ExitedWithCode(0), "");
+}
+
+#endif
 
 }  // namespace
 }  // namespace oarlock::sparse_table
