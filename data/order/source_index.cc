@@ -102,6 +102,8 @@ uint64_t SourceIndex::total_bytes() const {
 
 std::vector<DataRange> SourceIndex::Items() const {
   std::vector<DataRange> items;
+  uint64_t blocks_left = 0;
+  for (const File& file : files_) blocks_left += file.block_offsets.size();
   for (size_t source = 0; source < files_.size(); ++source) {
     const File& file = files_[source];
     // A file without seek is one item: a second reader would have to decompress
@@ -110,13 +112,17 @@ std::vector<DataRange> SourceIndex::Items() const {
       items.push_back(
           {.source = static_cast<uint32_t>(source), .end = file.num_examples});
     }
-    for (uint64_t block = 0; block < file.block_offsets.size(); ++block) {
-      const uint64_t begin = block * block_examples_;
-      items.push_back(
-          {.source = static_cast<uint32_t>(source),
-           .begin = begin,
-           .end = std::min(begin + block_examples_, file.num_examples),
-           .byte_offset = file.block_offsets[block]});
+    const uint64_t num_blocks = file.block_offsets.size();
+    for (uint64_t block = 0; block < num_blocks;) {
+      const uint64_t length =
+          std::min(BlocksOfRange(blocks_left), num_blocks - block);
+      items.push_back({.source = static_cast<uint32_t>(source),
+                       .begin = block * block_examples_,
+                       .end = std::min((block + length) * block_examples_,
+                                       file.num_examples),
+                       .byte_offset = file.block_offsets[block]});
+      block += length;
+      blocks_left -= length;
     }
   }
   return items;

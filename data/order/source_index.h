@@ -19,6 +19,15 @@
 
 namespace oarlock::data {
 
+// How many blocks the next range of an epoch has when `blocks_left` are left,
+// at least 1: one in all but very large epochs. There ranges are longer at
+// first and shrink towards the end, so that all workers end together and there
+// are less than 2^20 ranges of up to 10^11 blocks.
+constexpr uint64_t BlocksOfRange(uint64_t blocks_left) {
+  constexpr uint64_t kShareOfRange = 65536;
+  return blocks_left < kShareOfRange ? 1 : blocks_left / kShareOfRange;
+}
+
 // The lines of a list of files. Every line counts as an example, even a
 // malformed one: lines are not parsed. Immutable, so thread-safe.
 class SourceIndex {
@@ -51,9 +60,10 @@ class SourceIndex {
   uint64_t first_example(size_t file) const { return first_example_[file]; }
   uint64_t total_bytes() const;
 
-  // The whole input, in order. Items have block_examples examples; the last
-  // item of each file may be shorter. A file without seek is one item, of
-  // unknown end where the file was not counted. An empty file has no item.
+  // The whole input, in order. Items have BlocksOfRange blocks of
+  // block_examples examples; the last item of each file may be shorter. A file
+  // without seek is one item, of unknown end where the file was not counted. An
+  // empty file has no item.
   std::vector<DataRange> Items() const;
 
   // Examples [begin, end) of the concatenation of all files: one item for each

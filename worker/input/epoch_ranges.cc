@@ -72,9 +72,13 @@ class SplitEpoch : public EpochRanges {
 std::vector<data::DataRange> PositionItems(uint64_t num_positions,
                                            uint64_t lease_examples) {
   std::vector<data::DataRange> items;
-  for (uint64_t begin = 0; begin < num_positions; begin += lease_examples) {
-    items.push_back({.begin = begin,
-                     .end = std::min(begin + lease_examples, num_positions)});
+  for (uint64_t begin = 0; begin < num_positions;) {
+    const uint64_t left = num_positions - begin;
+    const uint64_t blocks =
+        data::BlocksOfRange((left + lease_examples - 1) / lease_examples);
+    const uint64_t end = begin + std::min(blocks * lease_examples, left);
+    items.push_back({.begin = begin, .end = end});
+    begin = end;
   }
   return items;
 }

@@ -49,7 +49,8 @@ class EpochRanges {
   virtual NewReader new_reader() const = 0;
 };
 
-// Positions 0 to num_positions - 1 in leases of `lease_examples`.
+// Positions 0 to num_positions - 1 in leases of BlocksOfRange times
+// `lease_examples`.
 std::vector<data::DataRange> PositionItems(uint64_t num_positions,
                                            uint64_t lease_examples);
 

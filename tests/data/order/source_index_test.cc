@@ -54,6 +54,52 @@ TEST(SourceIndexTest, CountsLinesAndFindsWhereBlocksStart) {
   EXPECT_THAT(index->ItemsOf(7, 7), IsEmpty());
 }
 
+// At most 2^20 ranges can be defined for an epoch.
+TEST(SourceIndexTest, AnEpochHasFewRangesWhateverItsSize) {
+  for (const uint64_t examples :
+       {uint64_t{100'000'000'000}, uint64_t{100'000'000'000'000}}) {
+    uint64_t ranges = 0;
+    for (uint64_t left = examples / 2048; left > 0;) {
+      const uint64_t blocks = BlocksOfRange(left);
+      ASSERT_GE(blocks, 1u);
+      ASSERT_LE(blocks, left);
+      left -= blocks;
+      ++ranges;
+    }
+    EXPECT_LT(ranges, uint64_t{1} << 20) << examples;
+  }
+  EXPECT_EQ(BlocksOfRange(131'071), 1u);
+  EXPECT_EQ(BlocksOfRange(131'072), 2u);
+}
+
+TEST(SourceIndexTest, LongRangesCoverEveryFileOnce) {
+  constexpr uint64_t kBlock = 10;
+  std::vector<SourceIndex::File> files(3);
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].num_examples = (i == 1 ? 7 : 2'000'003);
+    for (uint64_t b = 0; b * kBlock < files[i].num_examples; ++b) {
+      files[i].block_offsets.push_back(b * 100);
+    }
+  }
+  const SourceIndex index(kBlock, files);
+  const std::vector<DataRange> items = index.Items();
+  EXPECT_LT(items.size(), 250'000u);
+  std::vector<uint64_t> covered(files.size());
+  uint64_t last_length = ~uint64_t{0};
+  for (const DataRange& item : items) {
+    ASSERT_EQ(item.begin, covered[item.source]);
+    ASSERT_EQ(item.begin % kBlock, 0u);
+    ASSERT_EQ(item.byte_offset, item.begin / kBlock * 100);
+    covered[item.source] = item.end;
+    if (item.end == files[item.source].num_examples) continue;
+    ASSERT_LE(item.end - item.begin, last_length);
+    last_length = item.end - item.begin;
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(covered[i], files[i].num_examples) << i;
+  }
+}
+
 TEST(SourceIndexTest, LongFilesAgreeWithANaiveCount) {
   std::cout << "seed 17\n";
   RandomSequence random(17);
