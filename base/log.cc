@@ -1,15 +1,81 @@
 #include "base/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace oarlock {
+namespace {
+
+// Of a message. What others send is part of some.
+constexpr size_t kMaxMessageBytes = 8192;
+
+// What begins a line that is part of the message before it.
+constexpr std::string_view kContinuation = "\n    ";
+
+// The message as OneLogLine makes it.
+class OneLineFlag : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& line) override {
+    const std::string text = OneLogLine(
+        std::string_view(message.payload.data(), message.payload.size()));
+    line.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<OneLineFlag>();
+  }
+};
+
+void AppendHex(unsigned char byte, std::string* text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  *text += "\\x";
+  *text += kDigits[byte >> 4];
+  *text += kDigits[byte & 15];
+}
+
+}  // namespace
+
+std::string OneLogLine(std::string_view message) {
+  std::string line;
+  const std::string_view shown = message.substr(0, kMaxMessageBytes);
+  line.reserve(shown.size());
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(shown[i]);
+    const auto next =
+        static_cast<unsigned char>(i + 1 < shown.size() ? shown[i + 1] : 0);
+    if (shown.substr(i, kContinuation.size()) == kContinuation) {
+      line += kContinuation;
+      i += kContinuation.size() - 1;
+    } else if (byte == '\n') {
+      line += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      AppendHex(byte, &line);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
+      // UTF-8 of a control character that terminals obey.
+      AppendHex(byte, &line);
+      AppendHex(next, &line);
+      ++i;
+    } else {
+      line += shown[i];
+    }
+  }
+  if (shown.size() < message.size()) {
+    line += "... (" + std::to_string(message.size()) + " bytes)";
+  }
+  return line;
+}
 
 void InitLogging(std::string_view role) {
   auto logger = spdlog::get("oarlock");
   if (logger == nullptr) logger = spdlog::stderr_logger_mt("oarlock");
-  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %L " + std::string(role) + "  %v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<OneLineFlag>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %L " +
+                                                    std::string(role) + "  %*");
+  logger->set_formatter(std::move(formatter));
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(logger);
 }

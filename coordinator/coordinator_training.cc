@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/ranges/train_phase.h"
+#include "coordinator/truncated.h"
 
 namespace oarlock::coordinator {
 
@@ -32,8 +33,8 @@ absl::Status Coordinator::StopTraining(const v1::StopTrainingRequest& request) {
       calls_
           .Begin([&](auto* call) { *call->mutable_stop_training() = request; })
           .status());
-  training_.Stop(request.reason());
-  spdlog::info("training is stopped: {}", request.reason());
+  training_.Stop(Truncated(request.reason()));
+  spdlog::info("training is stopped: {}", Truncated(request.reason()));
   return absl::OkStatus();
 }
 

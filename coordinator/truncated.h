@@ -1,4 +1,4 @@
-// Limits the length of texts from other processes that the coordinator keeps.
+// Limits texts from other processes that the coordinator keeps and shows.
 
 #ifndef OARLOCK_COORDINATOR_TRUNCATED_H_
 #define OARLOCK_COORDINATOR_TRUNCATED_H_
@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <string>
 
+#include "base/log.h"
+
 namespace oarlock::coordinator {
 
-// The text up to its 1024th byte.
+// The text up to its 1024th byte, control characters escaped.
 inline std::string Truncated(const std::string& text) {
   constexpr size_t kMaxTextBytes = 1024;
-  return text.substr(0, kMaxTextBytes);
+  return OneLogLine(text.substr(0, kMaxTextBytes));
 }
 
 }  // namespace oarlock::coordinator

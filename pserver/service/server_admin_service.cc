@@ -16,6 +16,8 @@ namespace {
 
 // Keys of a table in one response about hot keys.
 constexpr uint32_t kMaxHotKeys = 1024;
+// Of what a client says of itself, in responses and logs.
+constexpr size_t kMaxShownBytes = 256;
 
 }  // namespace
 
@@ -101,7 +103,7 @@ absl::Status ServerAdminService::Impl::CheckConnect(
         "this server belongs to job '", options_.job_id,
         "', the client to "
         "job '",
-        request.job_id(),
+        request.job_id().substr(0, kMaxShownBytes),
         "'; give both the same --job_id, or this job other ports"));
   }
   return absl::OkStatus();
@@ -109,7 +111,7 @@ absl::Status ServerAdminService::Impl::CheckConnect(
 
 absl::StatusOr<v1::ConnectResponse> ServerAdminService::Impl::Connect(
     const grpc::ServerContext& context, const v1::ConnectRequest& request) {
-  const std::string client = request.client().substr(0, 64);
+  const std::string client = request.client().substr(0, kMaxShownBytes);
   if (absl::Status status = CheckConnect(request); !status.ok()) {
     spdlog::warn("refused {} from {}: {}", client, context.peer(),
                  std::string(status.message()));
