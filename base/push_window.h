@@ -23,6 +23,10 @@
 
 namespace oarlock {
 
+// A sequence beyond this one is a client's mistake. It would make all later
+// ones of its incarnation count as applied.
+inline constexpr uint64_t kMaxSequence = uint64_t{1} << 48;
+
 // The applied pushes of one incarnation of one worker, as it travels with a
 // partition into checkpoints, logs and migrations.
 struct PushWindow {

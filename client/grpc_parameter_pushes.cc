@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/status_macros.h"
+#include "client/finite_push.h"
 #include "client/grpc_parameter_client.h"
 #include "client/grpc_parameter_operation.h"
 #include "wire/value_format.h"
@@ -81,6 +82,11 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
 void GrpcParameterClient::Push(const PushRequest& request,
                                TableVersions* versions,
                                std::shared_ptr<const void> memory, Done done) {
+  absl::Status finite =
+      CheckFinite(request, [this](TableId table) -> const v1::TableConfig& {
+        return TableOf(table);
+      });
+  if (!finite.ok()) return done(std::move(finite));
   auto push = std::make_shared<PushUnderWay>();
   push->request = request;
   push->messages = SplitPush(push->request);

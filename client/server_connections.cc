@@ -40,8 +40,9 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
   connections->options_ = options;
   OARLOCK_ASSIGN_OR_RETURN(connections->token_,
                            cluster::ReadToken(options.security));
-  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
-                           cluster::MakeChannelCredentials(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(
+      auto credentials,
+      cluster::MakeChannelCredentials(options.security, options.endpoints));
   connections->job_hash_ = cluster::JobHash(options.job_id);
   for (const std::string& endpoint : options.endpoints) {
     Server server;

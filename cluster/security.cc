@@ -150,9 +150,23 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>>
-MakeChannelCredentials(const SecurityOptions& options) {
+MakeChannelCredentials(const SecurityOptions& options,
+                       absl::Span<const std::string> endpoints) {
   OARLOCK_RETURN_IF_ERROR(CheckAllOrNoneOfTls(options));
-  if (!HasTls(options)) return grpc::InsecureChannelCredentials();
+  if (!HasTls(options)) {
+    for (const std::string& endpoint : endpoints) {
+      if (options.token_file.empty() || options.insecure ||
+          IsLoopback(endpoint)) {
+        continue;
+      }
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the token would go to '", endpoint,
+          "' in plain text; give --tls_cert_file --tls_key_file "
+          "--tls_ca_file, or --insecure (OARLOCK_INSECURE=1) on a network that "
+          "you trust"));
+    }
+    return grpc::InsecureChannelCredentials();
+  }
   OARLOCK_ASSIGN_OR_RETURN(TlsFiles files, ReadTlsFiles(options));
   grpc::SslCredentialsOptions ssl;
   ssl.pem_root_certs = std::move(files.ca);

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "cluster/security_options.h"
 
 namespace oarlock::cluster {
@@ -30,8 +31,11 @@ absl::Status CheckServable(const std::string& endpoint,
 // Mutual TLS when files are given, plain text otherwise.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const SecurityOptions& options);
+// For calls to `endpoints`. FailedPrecondition where the token would go beyond
+// loopback in plain text, unless options.insecure.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>>
-MakeChannelCredentials(const SecurityOptions& options);
+MakeChannelCredentials(const SecurityOptions& options,
+                       absl::Span<const std::string> endpoints);
 
 // The token, or an empty string without a token file. Clients send it as
 // metadata `kTokenMetadataKey`; servers compare it in constant time on every

@@ -86,7 +86,8 @@ absl::StatusOr<std::unique_ptr<RingAcceptor>> OpenAcceptor(
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(
     const std::string& endpoint, const cluster::SecurityOptions& security) {
   OARLOCK_ASSIGN_OR_RETURN(auto credentials,
-                           cluster::MakeChannelCredentials(security));
+                           cluster::MakeChannelCredentials(
+                               security, absl::MakeConstSpan(&endpoint, 1)));
   return grpc::CreateCustomChannel(endpoint, std::move(credentials),
                                    cluster::MakeChannelArguments());
 }

@@ -6,6 +6,7 @@
 #include "base/call_and_wait.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "client/finite_push.h"
 #include "client/range_messages.h"
 #include "pserver/checkpoint/part_loader.h"
 
@@ -109,12 +110,27 @@ absl::StatusOr<client::ChangedRows> LocalParameterClient::ListChanges(
 void LocalParameterClient::Push(const client::PushRequest& push,
                                 client::TableVersions* versions,
                                 std::shared_ptr<const void> memory, Done done) {
-  absl::Status status = Apply(push);
+  absl::Status status = Check(push);
+  if (status.ok()) status = Apply(push);
   if (versions != nullptr) {
     absl::MutexLock lock(&mutex_);
     versions->assign(1, last_sequence_);
   }
   done(std::move(status));
+}
+
+absl::Status LocalParameterClient::Check(
+    const client::PushRequest& push) const {
+  for (const client::SparseGradients& sparse : push.sparse) {
+    OARLOCK_RETURN_IF_ERROR(tables_.Find(sparse.table).status());
+  }
+  for (const client::DenseGradients& dense : push.dense) {
+    OARLOCK_RETURN_IF_ERROR(tables_.Find(dense.table).status());
+  }
+  return client::CheckFinite(push,
+                             [this](TableId table) -> const v1::TableConfig& {
+                               return (*tables_.Find(table))->config;
+                             });
 }
 
 absl::Status LocalParameterClient::Apply(const client::PushRequest& push) {

@@ -65,6 +65,8 @@ class LocalParameterClient : public client::ParameterClient {
   const pserver::TableRegistry& tables() const { return tables_; }
 
  private:
+  // Errors of CheckFinite, and NotFound for a table.
+  absl::Status Check(const client::PushRequest& push) const;
   absl::Status Apply(const client::PushRequest& push);
 
   const cluster::PartitionMap map_;

@@ -125,8 +125,10 @@ absl::Status MultiNodeJob::Connect(const v1::NodeShare& share) {
   spdlog::info("this node is {}; {} nodes meet at {}{}", share.host(),
                config_.nnodes(), config_.master(),
                server_ == nullptr ? "" : ", here");
-  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
-                           cluster::MakeChannelCredentials(security));
+  OARLOCK_ASSIGN_OR_RETURN(
+      auto credentials,
+      cluster::MakeChannelCredentials(
+          security, absl::MakeConstSpan(&config_.master(), 1)));
   OARLOCK_ASSIGN_OR_RETURN(std::string token, cluster::ReadToken(security));
   client_ = std::make_unique<NodeRendezvousClient>(
       NodeRendezvousClient::Options{

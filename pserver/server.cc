@@ -155,12 +155,12 @@ class Server::Impl {
                               state_->map, &state_->registry,
                               &state_->round_membership, &eviction_loop_,
                               *options.clocks.monotonic),
-        coordinator_service_(state_->coordinator == nullptr
-                                 ? nullptr
-                                 : std::make_unique<CoordinatorService>(
-                                       state_->coordinator.get(),
-                                       state_->checkpoints.get(),
-                                       options.num_workers, token)),
+        coordinator_service_(
+            state_->coordinator == nullptr
+                ? nullptr
+                : std::make_unique<CoordinatorService>(
+                      state_->coordinator.get(), &state_->round_membership,
+                      state_->checkpoints.get(), options.num_workers, token)),
         parameter_service_(
             MakeParameterServiceOptions(options, state_->generation, token),
             &state_->registry, &state_->push_ledger, &state_->hold_budget,
@@ -176,7 +176,9 @@ class Server::Impl {
             std::move(coordinator_channel), &state_->term,
             &state_->round_membership, &state_->registry.clock(),
             &state_->ledger_reporter,
-            [state = state_.get()](uint64_t finished, bool cuts_wait) {
+            [state = state_.get()](uint64_t opened, uint64_t finished,
+                                   bool cuts_wait) {
+              state->cut_gate.Expect(opened);
               state->cut_gate.Finish(finished);
               if (ServerLog* log = state->log()) log->SetCutsWait(cuts_wait);
             },
@@ -268,6 +270,8 @@ absl::Status Server::Impl::Serve() {
     acceptors.push_back(state_->checkpoints->Acceptor(queues_.gate()));
     OARLOCK_RETURN_IF_ERROR(state_->checkpoints->Start(endpoint()));
   }
+  // A worker that has registered a moment ago need not wait for a heartbeat.
+  state_->fences.SetUnknownObserver([this] { control_loop_.Wake(); });
   queues_.Start(acceptors);
   listener_->Start();
   eviction_loop_.Start();
@@ -333,7 +337,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   if (options.server_index != 0) {
     OARLOCK_ASSIGN_OR_RETURN(
         std::shared_ptr<grpc::ChannelCredentials> channel_credentials,
-        cluster::MakeChannelCredentials(options.security));
+        cluster::MakeChannelCredentials(
+            options.security,
+            absl::MakeConstSpan(options.server_endpoints).first(1)));
     channel = grpc::CreateCustomChannel(options.server_endpoints[0],
                                         channel_credentials,
                                         cluster::MakeChannelArguments());

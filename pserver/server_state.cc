@@ -5,6 +5,8 @@
 #include "absl/memory/memory.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "pserver/checkpoint/generation_file.h"
+#include "storage/file_system.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -26,9 +28,9 @@ coordinator::CoordinatorOptions MakeCoordinatorOptions(
 }  // namespace
 
 ServerState::ServerState(const ServerOptions& options,
-                         const coordinator::ReplayDecision& decision)
-    : generation(
-          std::max<int64_t>(1, absl::ToUnixMillis(options.clocks.wall->Now()))),
+                         const coordinator::ReplayDecision& decision,
+                         Generation generation)
+    : generation(generation),
       map(cluster::PartitionMap::Even(options.num_partitions,
                                       options.server_endpoints.size())),
       fences(std::max(options.num_workers, decision.num_workers),
@@ -49,7 +51,15 @@ ServerState::ServerState(const ServerOptions& options,
 absl::StatusOr<std::unique_ptr<ServerState>> ServerState::Create(
     const ServerOptions& options, const coordinator::ReplayDecision& decision,
     const std::string& token) {
-  auto state = absl::WrapUnique(new ServerState(options, decision));
+  // Without a folder no process comes after this one.
+  const GenerationFile file(storage::FileSystem::Real(), options.checkpoint_dir,
+                            ServerIndex(options.server_index));
+  const absl::Time now = options.clocks.wall->Now();
+  Generation generation(std::max<int64_t>(1, absl::ToUnixMillis(now)));
+  if (!options.checkpoint_dir.empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(generation, file.Next(now));
+  }
+  auto state = absl::WrapUnique(new ServerState(options, decision, generation));
   if (!options.checkpoint_dir.empty()) {
     OARLOCK_ASSIGN_OR_RETURN(
         state->checkpoints,
@@ -57,6 +67,8 @@ absl::StatusOr<std::unique_ptr<ServerState>> ServerState::Create(
                                   &state->registry, &state->push_ledger,
                                   state->coordinator.get(), &state->cut_gate,
                                   &state->term));
+    // Only now is it sure that the folder is not another job's.
+    OARLOCK_RETURN_IF_ERROR(file.Keep(generation));
   } else if (!options.load.empty()) {
     OARLOCK_RETURN_IF_ERROR(LoadParameters(
         options.load, ServerIndex(options.server_index), state->map,

@@ -61,7 +61,8 @@ struct ServerState {
 
  private:
   ServerState(const ServerOptions& options,
-              const coordinator::ReplayDecision& decision);
+              const coordinator::ReplayDecision& decision,
+              Generation generation);
 };
 
 }  // namespace oarlock::pserver

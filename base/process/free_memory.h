@@ -8,8 +8,8 @@
 namespace oarlock {
 
 // Memory that this process may still take: what the system has for programs,
-// and what RLIMIT_AS (ulimit -v) leaves of the address space. 0: the system does
-// not say.
+// and what RLIMIT_AS (ulimit -v) leaves of the address space. 0: the system
+// does not say.
 uint64_t FreeMemoryBytes();
 
 }  // namespace oarlock

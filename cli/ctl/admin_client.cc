@@ -8,8 +8,10 @@ namespace oarlock::cli {
 
 absl::StatusOr<std::unique_ptr<AdminClient>> AdminClient::Open(
     const std::string& endpoint, const AdminClientOptions& options) {
-  OARLOCK_ASSIGN_OR_RETURN(auto credentials,
-                           cluster::MakeChannelCredentials(options.security));
+  OARLOCK_ASSIGN_OR_RETURN(
+      auto credentials,
+      cluster::MakeChannelCredentials(options.security,
+                                      absl::MakeConstSpan(&endpoint, 1)));
   auto client = std::make_unique<AdminClient>();
   OARLOCK_ASSIGN_OR_RETURN(client->token_,
                            cluster::ReadToken(options.security));

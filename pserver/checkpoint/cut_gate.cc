@@ -29,12 +29,12 @@ absl::Status CutGate::Hold(uint64_t cut, uint64_t message_bytes, Apply* apply,
         "the server is shutting down; the push was not applied; send it again "
         "to the server's successor");
   }
-  if (cut > announced()) {
-    return absl::UnavailableError(
-        absl::StrCat("a push belongs behind cut ", cut,
-                     ", and the newest that this server "
-                     "knows is ",
-                     announced(), "; call again"));
+  const uint64_t known =
+      std::max(announced(), expected_.load(std::memory_order_relaxed));
+  if (cut > known) {
+    return absl::UnavailableError(absl::StrCat(
+        "a push belongs behind cut ", cut,
+        ", and the newest that this server knows is ", known, "; call again"));
   }
   OARLOCK_ASSIGN_OR_RETURN(HoldBudget::Hold hold,
                            budget_->TakeBehindCut(message_bytes));

@@ -34,8 +34,8 @@ class CutGate {
   using Apply = absl::AnyInvocable<void(const absl::Status&)>;
 
   // Calls `apply` once: now if `cut` is finished, else when it is, from the
-  // thread that finishes it. Refusals: Unavailable for a cut that has not been
-  // announced, else as HoldBudget::TakeBehindCut for a message of
+  // thread that finishes it. Refusals: Unavailable for a cut that is neither
+  // announced nor expected, else as HoldBudget::TakeBehindCut for a message of
   // `message_bytes`.
   void Pass(uint64_t cut, uint64_t message_bytes, Apply apply)
       ABSL_LOCKS_EXCLUDED(held_mutex_);
@@ -45,6 +45,10 @@ class CutGate {
   uint64_t announced() const {
     return announced_.load(std::memory_order_relaxed);
   }
+
+  // The coordinator has opened this cut; the order to open it here may have
+  // been missed.
+  void Expect(uint64_t cut) { Raise(cut, &expected_); }
 
   // Calls `freeze` while no push is being applied, then finishes the cut.
   void Freeze(uint64_t cut, absl::FunctionRef<void()> freeze);
@@ -76,6 +80,7 @@ class CutGate {
 
   HoldBudget* const budget_;
   std::atomic<uint64_t> announced_{0};
+  std::atomic<uint64_t> expected_{0};
   std::atomic<uint64_t> finished_{0};
   // Held shared by threads that apply a push.
   absl::Mutex apply_mutex_;

@@ -269,7 +269,8 @@ absl::Status ServerCheckpoints::Start(const std::string& endpoint) {
   if (coordinator_ == nullptr) return absl::OkStatus();
   OARLOCK_ASSIGN_OR_RETURN(
       const std::shared_ptr<grpc::ChannelCredentials> credentials,
-      cluster::MakeChannelCredentials(options_.security));
+      cluster::MakeChannelCredentials(options_.security,
+                                      options_.server_endpoints));
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (uint32_t i = 0; i < options_.server_endpoints.size(); ++i) {
     channels.push_back(grpc::CreateCustomChannel(

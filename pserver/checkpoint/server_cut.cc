@@ -1,6 +1,8 @@
 #include "pserver/checkpoint/server_cut.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -9,6 +11,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
 #include "pserver/checkpoint/fault_points.h"
+#include "storage/checkpoint_dir.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -138,6 +141,12 @@ absl::StatusOr<v1::OpenCutResponse> ServerCut::DoOpen(
         "server ", options_.server.value(), ": cut ", request.cut(),
         " is opened, but cut ", newest_, " has been; numbers grow"));
   }
+  if (request.cut() - newest_ > ServerCutOptions::kMaxCutsAhead) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "server ", options_.server.value(), ": cut ", request.cut(),
+        " is opened, and the newest here is ", newest_, "; legal is up to ",
+        newest_ + ServerCutOptions::kMaxCutsAhead));
+  }
   // Its coordinator has given it up, or is another one now.
   End(/*current=*/false);
   gate_->Finish(newest_);
@@ -196,6 +205,22 @@ absl::StatusOr<v1::FreezeCutResponse> ServerCut::DoFreeze(
   return frozen_response_;
 }
 
+absl::Status ServerCut::CheckFolder(const v1::SaveCutRequest& request) const {
+  const std::string expected = absl::StrCat(
+      options_.directory, "/", storage::CheckpointName(request.cut()));
+  // Not as text: servers may write the path of their folder differently.
+  std::error_code error;
+  if (std::filesystem::weakly_canonical(request.directory(), error) ==
+          std::filesystem::weakly_canonical(expected, error) &&
+      !error) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cut ", request.cut(), " is to be saved in ", request.directory(),
+      ", and this server's --checkpoint_dir is ", options_.directory,
+      "; give all servers the same folder"));
+}
+
 absl::StatusOr<v1::SaveCutResponse> ServerCut::DoSave(
     const v1::SaveCutRequest& request) {
   OARLOCK_RETURN_IF_ERROR(CheckNewest(request.cut()));
@@ -204,6 +229,7 @@ absl::StatusOr<v1::SaveCutResponse> ServerCut::DoSave(
     return absl::FailedPreconditionError(absl::StrCat(
         "cut ", request.cut(), " is to be saved, but it is not frozen"));
   }
+  OARLOCK_RETURN_IF_ERROR(CheckFolder(request));
   OARLOCK_ASSIGN_OR_RETURN(*saved_response_.mutable_part(),
                            writer_.Save(request.directory()));
   stage_ = Stage::kSaved;

@@ -36,6 +36,9 @@ struct ServerCutOptions {
   std::string directory;
   // Threads that write; at least 1.
   int num_threads = 2;
+  // How far a cut may lie beyond the newest one here. Cuts are counted one by
+  // one, and a server misses those of its absence.
+  static constexpr uint64_t kMaxCutsAhead = uint64_t{1} << 20;
   // Sync: how long a freeze may wait for the round that ends the cut.
   absl::Duration round_timeout = absl::Seconds(10);
 };
@@ -118,6 +121,8 @@ class ServerCut {
       const v1::CloseCutRequest& request);
   // FailedPrecondition unless the newest cut is `cut`.
   absl::Status CheckNewest(uint64_t cut) const;
+  // A part is written into the folder of this server's own checkpoints alone.
+  absl::Status CheckFolder(const v1::SaveCutRequest& request) const;
   // Ends the newest cut, if it has not ended.
   void End(bool current);
 

@@ -29,6 +29,9 @@ uint64_t RandomId() {
   return uint64_t{device()} << 32 | device();
 }
 
+// A turn may take so many times what its interval and its call may.
+constexpr int kTurnSlack = 2;
+
 bool IsTransient(const absl::Status& status) {
   const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
   return advice == cluster::RetryAdvice::kSameCall ||
@@ -61,7 +64,7 @@ ControlLoop::ControlLoop(
       cut_observer_(std::move(cut_observer)),
       checkpoint_is_due_(std::move(checkpoint_is_due)),
       clock_(clock),
-      last_heard_(clock.Now()) {}
+      last_turn_(clock.Now()) {}
 
 ControlLoop::~ControlLoop() { Stop(); }
 
@@ -128,7 +131,8 @@ bool ControlLoop::FollowerTurn() {
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
       SendHeartbeat(/*leaving=*/false, options_.heartbeat_call_timeout);
   if (!response.ok()) return RecordFailure(response.status());
-  last_heard_ = clock_.Now();
+  last_turn_ = clock_.Now();
+  outage_ = absl::ZeroDuration();
   if (std::exchange(outage_logged_, false)) {
     spdlog::info("the coordinator is back");
   }
@@ -202,6 +206,19 @@ absl::StatusOr<v1::ServerHeartbeatResponse> ControlLoop::SendHeartbeat(
   return response;
 }
 
+absl::Duration ControlLoop::WaitedSinceLastTurn() {
+  const absl::Time now = clock_.Now();
+  const absl::Duration elapsed = now - std::exchange(last_turn_, now);
+  const absl::Duration longest_turn =
+      kTurnSlack *
+      (options_.heartbeat_interval + options_.heartbeat_call_timeout);
+  if (elapsed <= longest_turn) return elapsed;
+  spdlog::warn(
+      "this server stood still for {:.1f} s; nobody is blamed for that",
+      absl::ToDoubleSeconds(elapsed));
+  return longest_turn;
+}
+
 bool ControlLoop::RecordFailure(const absl::Status& status) {
   const std::string who =
       absl::StrCat("coordinator at ", options_.coordinator_endpoint);
@@ -209,20 +226,20 @@ bool ControlLoop::RecordFailure(const absl::Status& status) {
     End(Annotate(status, absl::StrCat("the ", who, " refuses this server")));
     return true;
   }
-  const absl::Duration outage = clock_.Now() - last_heard_;
+  outage_ += WaitedSinceLastTurn();
   const absl::Duration limit =
       connected_ ? options_.coordinator_timeout : options_.start_timeout;
-  if (outage > limit) {
+  if (outage_ > limit) {
     End(absl::UnavailableError(absl::StrCat(
         "the ", who, " was silent for more than ", absl::FormatDuration(limit),
         ": ", status.message(), "; is server 0 running?")));
     return true;
   }
-  if (outage > options_.lease && !std::exchange(outage_logged_, true)) {
+  if (outage_ > options_.lease && !std::exchange(outage_logged_, true)) {
     spdlog::warn(
         "the {} has been silent for {:.0f} s ({}); this server goes "
         "on serving, and gives up after {:.0f} s",
-        who, absl::ToDoubleSeconds(outage), std::string(status.message()),
+        who, absl::ToDoubleSeconds(outage_), std::string(status.message()),
         absl::ToDoubleSeconds(limit));
   }
   return false;
@@ -239,12 +256,21 @@ absl::Status ControlLoop::Apply(const v1::ServerHeartbeatResponse& response) {
   }
   term_->Observe(response.term());
   logical_clock_->AdvanceTo(response.logical_time());
-  cut_observer_(response.finished_cut(), response.cuts_wait());
+  cut_observer_(response.opened_cut(), response.finished_cut(),
+                response.cuts_wait());
   ledgers_->Apply(response);
   if (response.workers_version() == workers_version_) return absl::OkStatus();
   round_membership_->Apply(response.workers());
   workers_version_ = response.workers_version();
   return absl::OkStatus();
+}
+
+void ControlLoop::Wake() {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time now = clock_.Now();
+  if (now - last_wake_ < kWakeInterval) return;
+  last_wake_ = now;
+  wake_ = true;
 }
 
 void ControlLoop::End(absl::Status outcome) {
@@ -256,7 +282,12 @@ void ControlLoop::End(absl::Status outcome) {
 
 bool ControlLoop::Pause(absl::Duration interval) {
   absl::MutexLock lock(&mutex_);
-  return clock_.AwaitFor(&mutex_, absl::Condition(&stop_), interval);
+  const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stop_ || wake_;
+  };
+  clock_.AwaitFor(&mutex_, absl::Condition(&due), interval);
+  wake_ = false;
+  return stop_;
 }
 
 absl::Status ControlLoop::Wait() {

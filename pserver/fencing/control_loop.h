@@ -54,6 +54,8 @@ struct ControlLoopOptions {
 // Thread-safe.
 class ControlLoop {
  public:
+  // Between two turns that were asked for, at least.
+  static constexpr absl::Duration kWakeInterval = absl::Milliseconds(10);
   // Between two heartbeats at most, while a ledger is wanted and not told yet:
   // a worker's successor waits for it.
   static constexpr absl::Duration kLedgerInterval = absl::Milliseconds(20);
@@ -65,8 +67,10 @@ class ControlLoop {
   // not know that they know that the job is over.
   static constexpr absl::Duration kLinger = absl::Seconds(5);
 
-  // The newest cut that is over, and whether none can be opened now.
-  using CutObserver = std::function<void(uint64_t finished, bool cuts_wait)>;
+  // The newest cut that was opened, the newest that is over, and whether none
+  // can be opened now.
+  using CutObserver =
+      std::function<void(uint64_t opened, uint64_t finished, bool cuts_wait)>;
 
   // On server 0 `coordinator` is set, elsewhere `channel` leads to it. The
   // loop's thread calls `cut_observer` after each heartbeat and
@@ -82,6 +86,8 @@ class ControlLoop {
   ~ControlLoop();
 
   void Start();
+  // Has the next turn come at once, unless one was asked for a moment ago.
+  void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns when the loop has ended. OK: the job succeeded or was drained, or
   // Stop was called. Aborted: the job failed, and why. Anything else: the
   // coordinator is gone or refuses this server.
@@ -104,12 +110,15 @@ class ControlLoop {
   void SendLastHeartbeat();
   absl::StatusOr<v1::ServerHeartbeatResponse> SendHeartbeat(
       bool leaving, absl::Duration timeout);
+  // How much of the time since the last call this process can have been waiting
+  // for the coordinator. The rest of it, it stood still.
+  absl::Duration WaitedSinceLastTurn();
   // A call failed: true when the loop is to end.
   bool RecordFailure(const absl::Status& status);
   // FailedPrecondition: this server has another generation than it may have.
   absl::Status Apply(const v1::ServerHeartbeatResponse& response);
   void End(absl::Status outcome);
-  // Waits for the interval; true when Stop was called.
+  // Waits for the interval, or for Wake; true when Stop was called.
   bool Pause(absl::Duration interval);
 
   const ControlLoopOptions options_;
@@ -130,13 +139,18 @@ class ControlLoop {
 
   // Of the loop's thread alone.
   bool connected_ = false;
-  absl::Time last_heard_;
+  // When the last call ended, and how long calls have failed since one did not,
+  // less the time in which this process itself stood still.
+  absl::Time last_turn_;
+  absl::Duration outage_;
   bool outage_logged_ = false;
   uint64_t workers_version_ = 0;
   absl::Time over_since_ = absl::InfiniteFuture();
 
   absl::Mutex mutex_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool wake_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time last_wake_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status outcome_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

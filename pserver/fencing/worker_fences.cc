@@ -32,7 +32,8 @@ absl::string_view HowItEnded(int life) {
 WorkerFences::WorkerFences(uint32_t num_workers, Start start)
     : num_workers_(num_workers),
       workers_(new WorkerFence[num_workers]),
-      open_(start == Start::kOpen) {}
+      believes_pushes_(start == Start::kOpen),
+      open_(believes_pushes_) {}
 
 absl::Status WorkerFences::CheckPush(WorkerIndex worker,
                                      Generation generation) const {
@@ -52,7 +53,15 @@ absl::Status WorkerFences::CheckPush(WorkerIndex worker,
         "call again");
   }
   WorkerFence& fence = workers_[worker.value()];
-  const uint64_t newest = Raise(fence.newest, generation.value());
+  const uint64_t newest = believes_pushes_
+                              ? Raise(fence.newest, generation.value())
+                              : fence.newest.load();
+  if (generation.value() > newest) {
+    unknown_observer_();
+    return absl::UnavailableError(absl::StrCat(
+        "this server has not heard from the coordinator yet of worker ",
+        worker.value(), " generation ", generation.value(), "; call again"));
+  }
   if (generation.value() < newest) {
     return absl::AbortedError(absl::StrCat(
         "worker ", worker.value(), " generation ", generation.value(),

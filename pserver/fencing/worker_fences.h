@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "base/types.h"
@@ -24,21 +26,29 @@ namespace oarlock::pserver {
 class WorkerFences {
  public:
   enum class Start {
-    // Pushes are accepted before the first Update.
+    // Pushes are accepted before the first Update, and a generation newer than
+    // any known is believed: for parts of a server without a coordinator.
     kOpen,
-    // They are Unavailable until then: a server that was restarted must not
-    // accept what was fenced while it was away.
+    // Pushes are Unavailable until then: a server that was restarted must not
+    // accept what was fenced while it was away. So are those of generations of
+    // which the coordinator has not told.
     kAfterFirstUpdate,
   };
   // For a job of `num_workers` workers.
   explicit WorkerFences(uint32_t num_workers, Start start = Start::kOpen);
 
-  // OK when `generation` of `worker` may push. A generation newer than any
-  // known is accepted and from then on fences the older ones: the worker has
-  // registered a moment ago. Aborted when it is fenced or closed;
-  // InvalidArgument for an index beyond the job or generation 0 (a reader);
-  // Unavailable before the first update with kAfterFirstUpdate.
+  // OK when `generation` of `worker` may push. Aborted when it is fenced or
+  // closed; InvalidArgument for an index beyond the job or generation 0 (a
+  // reader). With kAfterFirstUpdate Unavailable before the first update, and
+  // for a generation newer than any known; with kOpen that one is accepted and
+  // fences the older ones from then on.
   absl::Status CheckPush(WorkerIndex worker, Generation generation) const;
+
+  // Called, from any thread, when CheckPush meets a generation that is not
+  // known yet. To be set before the first call.
+  void SetUnknownObserver(std::function<void()> observer) {
+    unknown_observer_ = std::move(observer);
+  }
 
   // Whether CheckPush refuses this incarnation from now on: a newer one is
   // known, or it was declared lost, failed or finished. False for an index
@@ -63,6 +73,8 @@ class WorkerFences {
 
   const uint32_t num_workers_;
   const std::unique_ptr<WorkerFence[]> workers_;
+  const bool believes_pushes_;
+  std::function<void()> unknown_observer_ = [] {};
   std::atomic<bool> open_;
 };
 

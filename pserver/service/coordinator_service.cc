@@ -52,20 +52,39 @@ absl::Status CheckRegistration(const v1::RegisterWorkerRequest& request,
 
 class CoordinatorService::Impl {
  public:
-  Impl(Coordinator* coordinator, const ServerCheckpoints* checkpoints,
-       uint32_t num_workers, const std::string& token)
+  Impl(Coordinator* coordinator, RoundMembership* round_membership,
+       const ServerCheckpoints* checkpoints, uint32_t num_workers,
+       const std::string& token)
       : coordinator_(coordinator), checkpoints_(checkpoints), methods_(token) {
     using S = v1::CoordinatorService::AsyncService;
     methods_.AddAnswer(
         &S::RequestRegisterWorker,
-        [coordinator, num_workers](const v1::RegisterWorkerRequest& request)
+        [=](const v1::RegisterWorkerRequest& request)
             -> absl::StatusOr<v1::RegisterWorkerResponse> {
           OARLOCK_RETURN_IF_ERROR(CheckRegistration(request, num_workers));
-          return coordinator->RegisterWorker(request);
+          OARLOCK_ASSIGN_OR_RETURN(v1::RegisterWorkerResponse response,
+                                   coordinator->RegisterWorker(request));
+          google::protobuf::RepeatedPtrField<v1::WorkerState> states;
+          v1::WorkerState* const state = states.Add();
+          state->set_worker_index(request.worker_index());
+          state->set_worker_generation(response.worker_generation());
+          state->set_life(v1::WorkerState::ALIVE);
+          round_membership->Apply(states);
+          return response;
         });
     AddCall(&S::RequestHeartbeat, &Coordinator::Heartbeat);
     AddCall(&S::RequestFinishWorker, &Coordinator::FinishWorker);
-    AddCall(&S::RequestServerHeartbeat, &Coordinator::ServerHeartbeat);
+    methods_.AddAnswer(
+        &S::RequestServerHeartbeat,
+        [coordinator](const v1::ServerHeartbeatRequest& request)
+            -> absl::StatusOr<v1::ServerHeartbeatResponse> {
+          if (request.server_index() == 0) {
+            return absl::FailedPreconditionError(
+                "server 0 is this process, the coordinator; start the other "
+                "one with a place of its own in the list of servers");
+          }
+          return coordinator->ServerHeartbeat(request);
+        });
     AddCall(&S::RequestBeginEpoch, &Coordinator::BeginEpoch);
     AddCall(&S::RequestDefinePhase, &Coordinator::DefinePhase);
     AddCall(&S::RequestLeaseRanges, &Coordinator::LeaseRanges);
@@ -140,11 +159,12 @@ class CoordinatorService::Impl {
 };
 
 CoordinatorService::CoordinatorService(Coordinator* coordinator,
+                                       RoundMembership* round_membership,
                                        const ServerCheckpoints* checkpoints,
                                        uint32_t num_workers,
                                        const std::string& token)
-    : impl_(std::make_unique<Impl>(coordinator, checkpoints, num_workers,
-                                   token)) {}
+    : impl_(std::make_unique<Impl>(coordinator, round_membership, checkpoints,
+                                   num_workers, token)) {}
 
 CoordinatorService::~CoordinatorService() = default;
 

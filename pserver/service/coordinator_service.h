@@ -15,6 +15,7 @@
 #include "coordinator/coordinator.h"
 #include "proto/v1/coordinator_workers.pb.h"
 #include "pserver/checkpoint/server_checkpoints.h"
+#include "pserver/fencing/round_membership.h"
 #include "pserver/rpc/call_queues.h"
 
 namespace oarlock::pserver {
@@ -29,10 +30,12 @@ absl::Status CheckRegistration(const v1::RegisterWorkerRequest& request,
 // that no call is held open.
 class CoordinatorService {
  public:
+  // `round_membership`: this server's, which is told of registrations at once.
   // `checkpoints`: null without checkpoints; started before the first call.
   // Every call must carry `token`; empty: none. What is given must outlive
   // this.
   CoordinatorService(coordinator::Coordinator* coordinator,
+                     RoundMembership* round_membership,
                      const ServerCheckpoints* checkpoints, uint32_t num_workers,
                      const std::string& token);
   ~CoordinatorService();

@@ -2,11 +2,13 @@
 
 #include <grpcpp/support/slice.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/finite.h"
 #include "base/push_window.h"
 #include "base/status_macros.h"
 #include "cluster/wire_version.h"
@@ -81,6 +83,26 @@ absl::Status CheckStatistics(const TableEntry& entry, absl::string_view name,
         "a push to table '%s' has %s %g for its key number %d; legal is a "
         "number of at least 0",
         entry.config.name(), name, values[i], i));
+  }
+  return absl::OkStatus();
+}
+
+// A client checks the whole push before its first message leaves. This is for
+// clients that do not.
+absl::Status CheckGradients(const TableEntry& entry,
+                            const wire::ReceivedFloats& values) {
+  constexpr size_t kFloatsAtATime = 16384;
+  thread_local std::vector<float> scratch;
+  if (entry.config.allow_nonfinite()) return absl::OkStatus();
+  for (size_t begin = 0; begin < values.size(); begin += kFloatsAtATime) {
+    const size_t n = std::min(kFloatsAtATime, values.size() - begin);
+    const float* const floats = values.Elements(begin, n, &scratch);
+    const size_t found = FirstNotFinite(floats, n);
+    if (found == n) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a push to table '%s' has gradient %g at place %d; legal are finite "
+        "numbers, or a table with allow_nonfinite",
+        entry.config.name(), floats[found], begin + found));
   }
   return absl::OkStatus();
 }
@@ -398,6 +420,7 @@ absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
         entry->config.name(), push->num_values, push->num_keys,
         push->num_keys * dim, dim));
   }
+  OARLOCK_RETURN_IF_ERROR(CheckGradients(*entry, push->values));
   OARLOCK_RETURN_IF_ERROR(
       CheckStatistics(*entry, "show", push->shows, push->num_keys));
   OARLOCK_RETURN_IF_ERROR(
@@ -419,6 +442,7 @@ absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
         entry->config.name(), push->num_values, push->blocks.size(),
         num_values));
   }
+  OARLOCK_RETURN_IF_ERROR(CheckGradients(*entry, push->values));
   OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
   return entry;
 }
@@ -455,6 +479,11 @@ absl::Status ParameterHandler::CheckPushHeader(
     return absl::InvalidArgumentError(
         "a push has sequence 0; legal is 1, 2, 3 ...; without a sequence it "
         "could be applied twice");
+  }
+  if (header->sequence() > kMaxSequence) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a push has sequence %d; legal is 1, 2, 3 ... up to %d",
+                        header->sequence(), kMaxSequence));
   }
   OARLOCK_RETURN_IF_ERROR(CheckOldestUnanswered(*header));
   OARLOCK_RETURN_IF_ERROR(CheckRoutingGeneration(*header, map_.generation()));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/random.h"
 #include "client/parameter_client.h"
@@ -153,6 +156,38 @@ TEST_P(ParameterClientConformanceTest, DenseParametersComeBackWithAPush) {
     ASSERT_EQ(replica.values, expected) << "step " << step;
     ASSERT_EQ(replica.block_versions, memory->updated.block_versions);
   }
+}
+
+// Before the first of its messages leaves.
+TEST_P(ParameterClientConformanceTest, APushThatIsNotFiniteIsRefusedAsAWhole) {
+  ASSERT_TRUE(client().CreateTable(SgdTable()).ok());
+  std::vector<Key> keys;
+  for (uint64_t key = 1; key <= 100; ++key) keys.push_back(Key{key});
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    RowBatch gradients = Gradients(keys, 1);
+    gradients.values.back() = bad;
+    const absl::Status status = PushRows(client(), kRows, gradients);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_TRUE(absl::StrContains(
+        status.message(),
+        absl::StrCat("key ",
+                     static_cast<uint64_t>(gradients.keys.keys().back()))))
+        << status;
+  }
+  RowBatch rows;
+  ASSERT_TRUE(PullRows(client(), kRows, keys, kDim, &rows).ok());
+  EXPECT_EQ(rows.values, std::vector<float>(keys.size() * kDim, kInitial));
+  EXPECT_TRUE(PushRows(client(), kRows, Gradients(keys, 1)).ok());
+}
+
+TEST_P(ParameterClientConformanceTest, ATableMayAllowWhatIsNotFinite) {
+  v1::TableConfig table = SgdTable();
+  table.set_allow_nonfinite(true);
+  ASSERT_TRUE(client().CreateTable(table).ok());
+  ASSERT_TRUE(PushRows(client(), kRows, Gradients({Key{7}}, NAN)).ok());
+  RowBatch rows;
+  ASSERT_TRUE(PullRows(client(), kRows, {Key{7}}, kDim, &rows).ok());
+  EXPECT_TRUE(std::isnan(rows.values[0]));
 }
 
 TEST_P(ParameterClientConformanceTest, AllImplementationsGiveTheSameBits) {

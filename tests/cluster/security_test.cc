@@ -96,7 +96,7 @@ TEST(CheckServableTest, SomeOfTheTlsFilesAreRefused) {
               absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(MakeServerCredentials(options).status().code(),
               absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(MakeChannelCredentials(options).status().code(),
+    EXPECT_EQ(MakeChannelCredentials(options, {}).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
 }
@@ -176,7 +176,7 @@ class TlsTest : public testing::Test {
 
   // Whether a client with `options` gets through the handshake.
   bool Connects(const SecurityOptions& options) {
-    const auto credentials = MakeChannelCredentials(options);
+    const auto credentials = MakeChannelCredentials(options, {});
     EXPECT_TRUE(credentials.ok()) << credentials.status();
     const auto channel =
         grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
@@ -235,6 +235,20 @@ TEST_F(TlsTest, ClientsOfTheSameAuthorityConnectAndNobodyElse) {
 TEST_F(TlsTest, WithoutFilesTheConnectionIsPlain) {
   StartServer(SecurityOptions());
   EXPECT_TRUE(Connects(SecurityOptions()));
+}
+
+TEST(SecurityTest, ATokenGoesNowhereInPlainText) {
+  SecurityOptions options;
+  options.token_file = "token";
+  EXPECT_TRUE(MakeChannelCredentials(options, {"127.0.0.1:1"}).ok());
+  const absl::Status status =
+      MakeChannelCredentials(options, {"127.0.0.1:1", "192.0.2.2:9"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("192.0.2.2:9"), std::string::npos) << status;
+  options.insecure = true;
+  EXPECT_TRUE(MakeChannelCredentials(options, {"192.0.2.2:9"}).ok());
+  options = SecurityOptions();
+  EXPECT_TRUE(MakeChannelCredentials(options, {"192.0.2.2:9"}).ok());
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ class NodeRendezvousClientTest : public testing::Test {
   std::unique_ptr<NodeRendezvousClient> NewClient(
       int id, const std::string& token = "",
       absl::Duration timeout = kRendezvousTimeout) {
-    auto credentials = cluster::MakeChannelCredentials({});
+    auto credentials = cluster::MakeChannelCredentials({}, {});
     EXPECT_TRUE(credentials.ok()) << credentials.status();
     return std::make_unique<NodeRendezvousClient>(
         NodeRendezvousClient::Options{.report = ReportOf(id),

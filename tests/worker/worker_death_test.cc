@@ -24,6 +24,7 @@
 #include "data/parse/bad_lines.h"
 #include "data/synthetic/criteo_generator.h"
 #include "proto/v1/parameter.grpc.pb.h"
+#include "tests/base/eventually.h"
 #include "tests/base/skippable_clock.h"
 #include "tests/data/test_files.h"
 #include "tests/integration/mini_cluster.h"
@@ -270,24 +271,32 @@ class WorkerDeathTest : public ::testing::Test {
 
   static absl::Status Send(MiniWorker& worker, ServerIndex server,
                            const v1::PushSparseRequest& request) {
-    v1::PushResponse response;
-    grpc::ClientContext context;
-    return ToStatus(
-        StubOf(worker, server)->PushSparse(&context, request, &response));
+    return Repeat([&](grpc::ClientContext* context) {
+      v1::PushResponse response;
+      return StubOf(worker, server)->PushSparse(context, request, &response);
+    });
   }
   static absl::Status Send(MiniWorker& worker, ServerIndex server,
                            const v1::PushDenseRequest& request) {
-    v1::DenseResponse response;
-    grpc::ClientContext context;
-    return ToStatus(
-        StubOf(worker, server)->PushDense(&context, request, &response));
+    return Repeat([&](grpc::ClientContext* context) {
+      v1::DenseResponse response;
+      return StubOf(worker, server)->PushDense(context, request, &response);
+    });
   }
   static std::unique_ptr<v1::ParameterService::Stub> StubOf(
       MiniWorker& worker, ServerIndex server) {
     return v1::ParameterService::NewStub(
         worker.connections().servers()[server.value()].channel);
   }
-  static absl::Status ToStatus(const grpc::Status& status) {
+  // Until the server has heard of the worker.
+  static absl::Status Repeat(
+      const std::function<grpc::Status(grpc::ClientContext*)>& call) {
+    grpc::Status status;
+    Eventually([&] {
+      grpc::ClientContext context;
+      status = call(&context);
+      return status.error_code() != grpc::UNAVAILABLE;
+    });
     if (status.ok()) return absl::OkStatus();
     return absl::InternalError(status.error_message());
   }

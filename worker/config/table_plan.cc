@@ -44,6 +44,7 @@ absl::StatusOr<v1::TableConfig> CommonPart(const v1::JobConfig& config,
   table.set_mode(UpdateModeOf(ModeOf(config)));
   table.set_reduction(config.loss() == "sum" ? v1::SUM : v1::MEAN);
   table.set_seed(config.seed());
+  table.set_allow_nonfinite(config.allow_nonfinite());
   OARLOCK_ASSIGN_OR_RETURN(*table.mutable_optimizer(),
                            OptimizerOf(config, num_workers, kind));
   return table;

@@ -25,6 +25,7 @@
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/table/table_metrics.h"
 #include "pserver/table/table_registry.h"
+#include "storage/checkpoint_dir.h"
 #include "tests/pserver/service/push_testing.h"
 
 namespace oarlock::pserver {
@@ -138,7 +139,8 @@ class TableChangeRaceTest : public ::testing::Test {
     v1::FreezeCutResponse frozen;
     call(&ServerCut::Freeze, v1::FreezeCutRequest(), &frozen);
     v1::SaveCutRequest save;
-    save.set_directory(absl::StrCat(folder_, "/", cut));
+    save.set_directory(
+        absl::StrCat(folder_, "/", storage::CheckpointName(cut)));
     std::filesystem::create_directories(save.directory());
     v1::SaveCutResponse saved;
     call(&ServerCut::Save, save, &saved);

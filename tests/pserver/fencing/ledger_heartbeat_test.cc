@@ -109,6 +109,7 @@ v1::ServerHeartbeatResponse ResponseWith(uint64_t workers_version,
   v1::ServerHeartbeatResponse response;
   response.set_workers_version(workers_version);
   *response.mutable_workers() = StateOf(0, 5, life);
+  response.mutable_workers()->MergeFrom(StateOf(1, 6, v1::WorkerState::ALIVE));
   // May push, so its ledger is not told for now.
   response.add_wanted_ledgers()->set_worker_index(1);
   response.mutable_wanted_ledgers(0)->set_worker_generation(6);

@@ -59,6 +59,7 @@ TEST_F(RoundMembershipTest, ALateRepetitionChangesNothing) {
 TEST_F(RoundMembershipTest, NumbersOfAnotherGenerationBeginAnew) {
   round_membership_.Apply(Alive(5));
   ASSERT_TRUE(Set(5, /*joins=*/true, 7).ok());
+  round_membership_.Apply(Alive(6));
   ASSERT_TRUE(Set(6, /*joins=*/true, 1).ok());
   // The old one leaves late.
   EXPECT_TRUE(Set(5, /*joins=*/false, 8).ok());

@@ -106,5 +106,19 @@ TEST(WorkerFencesTest, RefusalIsForEverUnderConcurrency) {
   EXPECT_EQ(Check(fences, 0, 1999).code(), absl::StatusCode::kAborted);
 }
 
+// Nobody's claim fences a worker.
+TEST(WorkerFencesTest, AServerBelievesTheCoordinatorAlone) {
+  WorkerFences fences(2, WorkerFences::Start::kAfterFirstUpdate);
+  fences.Update(One(0, 5, v1::WorkerState::ALIVE));
+  EXPECT_TRUE(Check(fences, 0, 5).ok());
+  EXPECT_EQ(Check(fences, 0, uint64_t{1} << 62).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Check(fences, 1, 1).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(Check(fences, 0, 5).ok());
+  fences.Update(One(0, 6, v1::WorkerState::ALIVE));
+  EXPECT_TRUE(Check(fences, 0, 6).ok());
+  EXPECT_EQ(Check(fences, 0, 5).code(), absl::StatusCode::kAborted);
+}
+
 }  // namespace
 }  // namespace oarlock::pserver

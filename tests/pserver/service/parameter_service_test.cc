@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -105,6 +106,18 @@ TEST_F(ParameterServiceTest, StatisticsArePushedAndPulled) {
   push.mutable_header()->set_oldest_unanswered(4);
   for (int i = 0; i < push.keys_size(); ++i) push.add_shows(i == 3 ? -1 : 1);
   ExpectError(Push(push), grpc::INVALID_ARGUMENT, {"show -1", "number 3"});
+}
+
+TEST_F(ParameterServiceTest, AGradientThatIsNotFiniteIsRefused) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(kDim, -1)).ok());
+  for (const float bad : {NAN, INFINITY}) {
+    ExpectError(Push(PushOf(HeaderOfPush(0, 1), {{Key{3}, {1, bad, 1}}})),
+                grpc::INVALID_ARGUMENT,
+                {"gradient", "place 1", "allow_nonfinite"});
+  }
+  EXPECT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {{Key{3}, {1, 1, 1}}})).ok());
+  EXPECT_EQ(RowsOf(sparse()).at(Key{3}), (std::vector<float>{1, 1, 1}));
 }
 
 TEST_F(ParameterServiceTest, AKeyThatIsNotAdmittedHasItsInitialValue) {
