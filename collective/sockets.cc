@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +35,8 @@ constexpr absl::Duration kHandshakeTimeout = absl::Seconds(2);
 constexpr absl::Duration kWakeInterval = absl::Milliseconds(50);
 // More than the ranks' connections at any one time.
 constexpr int kBacklog = 64;
+// Connections whose handshake is awaited; one more drops the oldest.
+constexpr size_t kMaxArrivals = 64;
 
 // A handshake as it is sent. Plain numbers of one kind of machine: all ranks
 // run the same program.
@@ -191,14 +195,42 @@ void RingAcceptor::Start(const std::string& secret) {
   thread_ = std::thread([this] { Run(); });
 }
 
+struct RingAcceptor::Arrival {
+  Socket connection;
+  absl::Time deadline;
+  WireHandshake wire = {};
+  // Bytes of it that are here.
+  size_t got = 0;
+};
+
 void RingAcceptor::Run() {
-  while (AwaitSocket(clock_, listener_.fd(), POLLIN, closing_.fd(),
-                     absl::InfiniteFuture())
-             .ok()) {
+  std::deque<Arrival> arrivals;
+  for (;;) {
+    std::vector<pollfd> waits = {{closing_.fd(), POLLIN, 0},
+                                 {listener_.fd(), POLLIN, 0}};
+    for (const Arrival& arrival : arrivals) {
+      waits.push_back({arrival.connection.fd(), POLLIN, 0});
+    }
+    const int timeout =
+        arrivals.empty()
+            ? -1
+            : static_cast<int>(absl::ToInt64Milliseconds(kWakeInterval));
+    if (poll(waits.data(), waits.size(), timeout) < 0) continue;
+    if (waits[0].revents != 0) return;
+    const absl::Time now = clock_.Now();
+    // One stranger that is silent keeps nobody else out.
+    size_t at = 2;
+    std::erase_if(arrivals, [&](Arrival& arrival) {
+      const bool readable = waits[at++].revents != 0;
+      return (readable && Receive(&arrival)) || now > arrival.deadline;
+    });
+    if (waits[1].revents == 0) continue;
     Socket connection(accept4(listener_.fd(), nullptr, nullptr,
                               SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.fd() >= 0) {
-      Take(std::move(connection));
+      if (arrivals.size() == kMaxArrivals) arrivals.pop_front();
+      arrivals.push_back({.connection = std::move(connection),
+                          .deadline = now + kHandshakeTimeout});
     } else {
       // Too many open files, for example: it stays in the queue.
       AwaitSocket(clock_, -1, 0, closing_.fd(), clock_.Now() + kWakeInterval)
@@ -207,31 +239,26 @@ void RingAcceptor::Run() {
   }
 }
 
-void RingAcceptor::Take(Socket connection) {
-  const absl::Time deadline = clock_.Now() + kHandshakeTimeout;
-  WireHandshake wire;
-  size_t got = 0;
-  while (got < sizeof(wire)) {
-    if (!AwaitSocket(clock_, connection.fd(), POLLIN, closing_.fd(), deadline)
-             .ok()) {
-      return;
-    }
-    const ssize_t count =
-        recv(connection.fd(), reinterpret_cast<char*>(&wire) + got,
-             sizeof(wire) - got, 0);
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return;
-    if (count > 0) got += static_cast<size_t>(count);
-  }
+bool RingAcceptor::Receive(Arrival* arrival) {
+  WireHandshake& wire = arrival->wire;
+  const ssize_t count = recv(arrival->connection.fd(),
+                             reinterpret_cast<char*>(&wire) + arrival->got,
+                             sizeof(wire) - arrival->got, 0);
+  if (count < 0) return errno != EAGAIN && errno != EINTR;
+  if (count == 0) return true;
+  arrival->got += static_cast<size_t>(count);
+  if (arrival->got < sizeof(wire)) return false;
   if (std::memcmp(wire.magic, kMagic, sizeof(kMagic)) != 0 ||
       !cluster::TokensEqual(std::string(wire.secret, kSecretBytes), secret_)) {
     spdlog::warn("{}: dropped a connection that is not of this group",
                  address_);
-    return;
+    return true;
   }
-  SetNoDelay(connection.fd());
+  SetNoDelay(arrival->connection.fd());
   absl::MutexLock lock(&mutex_);
   waiting_.insert_or_assign({wire.communicator, wire.from_rank},
-                            std::move(connection));
+                            std::move(arrival->connection));
+  return true;
 }
 
 absl::StatusOr<Socket> RingAcceptor::Await(uint32_t communicator,

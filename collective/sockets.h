@@ -90,8 +90,13 @@ class RingAcceptor {
         listener_(std::move(listener)),
         closing_(std::move(closing)),
         address_(std::move(address)) {}
+  // A connection whose handshake has not come.
+  struct Arrival;
+
   void Run();
-  void Take(Socket connection);
+  // Takes what has come of the handshake; true: it is done with, let in or
+  // dropped.
+  bool Receive(Arrival* arrival);
 
   const Clock& clock_;
   const Socket listener_;

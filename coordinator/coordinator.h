@@ -197,7 +197,8 @@ class Coordinator {
   // With their indices, none of them registered.
   static std::vector<WorkerRecord> NewWorkers(uint32_t count);
   v1::CoordinatorState SaveLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // This much of the time counts on nobody's lease.
+  // This much of the time counts on nobody's lease and wait. Below 0: the clock
+  // was set back.
   void SkipTime(absl::Duration gap) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A successor that begins with an earlier epoch than the one whose members
   // meet now would let them wait for ever: it waits there for their rounds, or

@@ -191,11 +191,9 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
 void Coordinator::ResumeRun() {
   absl::MutexLock lock(&mutex_);
   const absl::Time now = clock_.Now();
-  const absl::Duration gap =
-      std::max(now - last_deadline_check_, absl::ZeroDuration());
+  // Below 0 where the clock was set back meanwhile.
+  const absl::Duration gap = now - last_deadline_check_;
   SkipTime(gap);
-  first_registration_ += gap;
-  ending_since_ += gap;
   last_deadline_check_ = now;
   // Servers ask again.
   checkpoint_due_ = false;

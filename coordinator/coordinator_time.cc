@@ -1,5 +1,6 @@
 // What the coordinator does when time goes by.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,17 @@ void Coordinator::CheckDeadlines() {
           "extended by that",
           absl::ToDoubleSeconds(gap));
       SkipTime(gap);
+    } else if (gap < absl::ZeroDuration()) {
+      spdlog::warn(
+          "the clock of the coordinator's machine was set back by {:.1f} s; "
+          "leases and logical time go on from there",
+          -absl::ToDoubleSeconds(gap));
+      SkipTime(gap);
+      // Who was heard between the step and this look has moved, too.
+      for (WorkerRecord& worker : workers_) {
+        if (!worker.alive()) continue;
+        worker.lease_end = std::max(worker.lease_end, now + options_.lease);
+      }
     }
     for (; now - last_tick_ >= options_.tick; last_tick_ += options_.tick) {
       ++logical_time_;
@@ -86,6 +98,8 @@ void Coordinator::SkipTime(absl::Duration gap) {
   }
   servers_.Extend(gap);
   last_tick_ += gap;
+  first_registration_ += gap;
+  ending_since_ += gap;
 }
 
 }  // namespace oarlock::coordinator

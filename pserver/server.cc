@@ -167,7 +167,7 @@ class Server::Impl {
             state_->map, *options.clocks.monotonic, &state_->cut_gate,
             state_->log()),
         health_service_(ServiceNames(options)),
-        reflection_service_(ServiceNames(options)),
+        reflection_service_(ServiceNames(options), token),
         unknown_calls_(MakeUnknownCallsOptions(options, token)),
         queues_(options.NumThreads()),
         control_loop_(

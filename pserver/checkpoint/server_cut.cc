@@ -59,9 +59,11 @@ template <typename Request, typename Response>
 void ServerCut::Enqueue(
     absl::StatusOr<Response> (ServerCut::*step)(const Request&),
     const Request& request, Done<Response> done) {
+  bool too_many = false;
   {
     absl::MutexLock lock(&mutex_);
-    if (!stop_) {
+    too_many = tasks_.size() >= ServerCutOptions::kMaxTasks;
+    if (!stop_ && !too_many) {
       tasks_.push_back([this, step, request, done = std::move(done)](
                            const absl::Status& status) mutable {
         if (status.ok()) {
@@ -72,6 +74,12 @@ void ServerCut::Enqueue(
       });
       return;
     }
+  }
+  if (too_many) {
+    return done(absl::ResourceExhaustedError(
+        absl::StrCat(ServerCutOptions::kMaxTasks,
+                     " steps of cuts wait; call again, "
+                     "slower")));
   }
   done(absl::UnavailableError("the server is shutting down"));
 }

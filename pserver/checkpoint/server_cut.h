@@ -36,6 +36,8 @@ struct ServerCutOptions {
   std::string directory;
   // Threads that write; at least 1.
   int num_threads = 2;
+  // Steps of cuts that wait for their turn; one more is ResourceExhausted.
+  static constexpr size_t kMaxTasks = 64;
   // How far a cut may lie beyond the newest one here. Cuts are counted one by
   // one, and a server misses those of its absence.
   static constexpr uint64_t kMaxCutsAhead = uint64_t{1} << 20;

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "cluster/retry.h"
+#include "cluster/security.h"
 
 namespace oarlock::pserver {
 
@@ -59,6 +61,10 @@ class ReflectionService::Conversation : public QueueTag {
     });
   }
 
+  ~Conversation() override {
+    if (counts_) service_->num_streams_.fetch_sub(1);
+  }
+
   void OnEvent(bool ok) override {
     bool waits = false;
     // Nothing may touch this after it was handed to the queue.
@@ -84,6 +90,20 @@ class ReflectionService::Conversation : public QueueTag {
   bool Proceed(bool ok) {
     if (state_ == State::kFinishing) return false;
     if (state_ == State::kAccepting && !ok) return false;
+    if (state_ == State::kAccepting) {
+      counts_ = true;
+      const int before = service_->num_streams_.fetch_add(1);
+      absl::Status status = cluster::CheckToken(context_, service_->token_);
+      if (status.ok() && before >= kMaxStreams) {
+        status = absl::ResourceExhaustedError(absl::StrCat(
+            before, " streams are open; legal is up to ", kMaxStreams));
+      }
+      if (!status.ok()) {
+        state_ = State::kFinishing;
+        stream_.Finish(cluster::ToGrpc(status), this);
+        return true;
+      }
+    }
     if (!ok) {
       // The client has no more requests, or has gone.
       state_ = State::kFinishing;
@@ -107,6 +127,8 @@ class ReflectionService::Conversation : public QueueTag {
       stream_;
   ServerReflectionRequest request_;
   State state_ = State::kAccepting;
+  // It is one of the open streams.
+  bool counts_ = false;
 };
 
 CallQueues::Acceptor ReflectionService::Acceptor(

@@ -5,6 +5,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,9 +19,14 @@ namespace oarlock::pserver {
 // Thread-safe.
 class ReflectionService {
  public:
-  // `services`: full names of what the server offers.
-  explicit ReflectionService(std::vector<std::string> services)
-      : services_(std::move(services)) {}
+  // Streams that may be open at a time; one more is ResourceExhausted.
+  static constexpr int kMaxStreams = 16;
+
+  // `services`: full names of what the server offers. Every stream must carry
+  // `token`; empty: none.
+  explicit ReflectionService(std::vector<std::string> services,
+                             std::string token = "")
+      : services_(std::move(services)), token_(std::move(token)) {}
 
   ReflectionService(const ReflectionService&) = delete;
   ReflectionService& operator=(const ReflectionService&) = delete;
@@ -38,6 +44,8 @@ class ReflectionService {
   class Conversation;
 
   const std::vector<std::string> services_;
+  const std::string token_;
+  std::atomic<int> num_streams_ = 0;
   grpc::reflection::v1alpha::ServerReflection::AsyncService service_;
 };
 

@@ -1,5 +1,8 @@
 #include "sparse_table/rules/row_updater.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "optim/rules.h"
 
 namespace oarlock::sparse_table {
@@ -22,8 +25,10 @@ void RowUpdater::AddStatistics(std::byte* row, float show, float click,
   float* const statistics = rows_.layout().Statistics(row);
   const float factor =
       rules_.score_rule().DecayFactor(WidenTouch(header.low_touch(), now), now);
-  statistics[0] = factor * statistics[0] + show;
-  statistics[1] = factor * statistics[1] + click;
+  // Each push is finite; what they add up to stays so.
+  constexpr float kMost = std::numeric_limits<float>::max();
+  statistics[0] = std::min(factor * statistics[0] + show, kMost);
+  statistics[1] = std::min(factor * statistics[1] + click, kMost);
   if (!header.extended() && rules_.WantsExtended(rules_.score_rule().Score(
                                 statistics[0], statistics[1]))) {
     rules_.CreateExtended(row);

@@ -1,6 +1,7 @@
 #include "collective/sockets.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -9,8 +10,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
+#include "cluster/endpoint.h"
 
 namespace oarlock::collective {
 namespace {
@@ -65,6 +68,28 @@ TEST_F(RingAcceptorTest, StrangersAreDroppedAndTheOthersLetIn) {
       AwaitSocket(clock_, stranger->fd(), POLLIN, never_.fd(), Soon()).ok());
   char byte;
   EXPECT_EQ(recv(stranger->fd(), &byte, 1, 0), 0);
+  auto friendly = Connect({kSecret, 0, 3});
+  ASSERT_TRUE(friendly.ok());
+  EXPECT_TRUE(Await(0, 3).ok());
+}
+
+// The clock stands still, so none of the silent ones is dropped for its time.
+TEST_F(RingAcceptorTest, SilentConnectionsKeepNobodyOut) {
+  acceptor_->Start(kSecret);
+  const auto endpoint = cluster::ParseEndpoint(acceptor_->address());
+  ASSERT_TRUE(endpoint.ok());
+  std::vector<Socket> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(endpoint->port));
+    ASSERT_EQ(
+        connect(silent.back().fd(), reinterpret_cast<const sockaddr*>(&address),
+                sizeof(address)),
+        0);
+  }
   auto friendly = Connect({kSecret, 0, 3});
   ASSERT_TRUE(friendly.ok());
   EXPECT_TRUE(Await(0, 3).ok());

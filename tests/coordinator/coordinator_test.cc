@@ -168,6 +168,25 @@ TEST_F(CoordinatorTest, TimeInWhichTheCoordinatorStoodStillCountsOnNobody) {
   EXPECT_EQ(LifeOf(0), v1::WorkerState::LOST);
 }
 
+TEST_F(CoordinatorTest, LeasesAndTicksGoOnWhereTheClockIsSetBack) {
+  const uint64_t a = Register(0);
+  Pass(absl::Seconds(5), {{0, a}});
+  const uint32_t ticks = ServerBeat(0).logical_time();
+  clock_.Advance(-absl::Hours(1));
+  // Between the step and the next look at the deadlines.
+  EXPECT_TRUE(Beat(0, a).ok());
+  coordinator_->CheckDeadlines();
+  EXPECT_EQ(LifeOf(0), v1::WorkerState::ALIVE);
+  Pass(absl::Seconds(5), {{0, a}});
+  EXPECT_EQ(LifeOf(0), v1::WorkerState::ALIVE);
+  EXPECT_EQ(ServerBeat(0).logical_time(), ticks + 5);
+  Pass(absl::Seconds(11));
+  EXPECT_EQ(LifeOf(0), v1::WorkerState::LOST);
+  // Those who never registered are not waited for for another hour.
+  Pass(options_.start_timeout);
+  EXPECT_TRUE(ServerBeat(0).failed());
+}
+
 TEST_F(CoordinatorTest, BarrierPassesWhenAllWorkersHaveCome) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);

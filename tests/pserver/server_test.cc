@@ -8,11 +8,14 @@
 #include <cstdio>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "proto/vendored/reflection.grpc.pb.h"
+#include "pserver/service/reflection_service.h"
 #include "tests/base/eventually.h"
-#include "tests/base/skippable_clock.h"
 #include "tests/pserver/mini_job.h"
 
 namespace oarlock::pserver {
@@ -444,6 +447,33 @@ TEST(ServerTest, HealthServiceSaysServing) {
                  [&](grpc::Status s) { status.set_value(std::move(s)); });
   EXPECT_TRUE(status.get_future().get().ok());
   EXPECT_EQ(Flattened(response), std::string("\x08\x01", 2));
+}
+
+TEST(ServerTest, ReflectionHasFewStreams) {
+  MiniJob job(1, 1);
+  const auto stub = grpc::reflection::v1alpha::ServerReflection::NewStub(
+      job.client(0).channel());
+  struct Stream {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<
+        grpc::reflection::v1alpha::ServerReflectionRequest,
+        grpc::reflection::v1alpha::ServerReflectionResponse>>
+        calls;
+  };
+  grpc::reflection::v1alpha::ServerReflectionRequest request;
+  request.set_list_services("*");
+  grpc::reflection::v1alpha::ServerReflectionResponse response;
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < ReflectionService::kMaxStreams; ++i) {
+    auto& stream = *streams.emplace_back(std::make_unique<Stream>());
+    stream.calls = stub->ServerReflectionInfo(&stream.context);
+    ASSERT_TRUE(stream.calls->Write(request));
+    ASSERT_TRUE(stream.calls->Read(&response)) << i;
+  }
+  Stream one_more;
+  one_more.calls = stub->ServerReflectionInfo(&one_more.context);
+  EXPECT_FALSE(one_more.calls->Read(&response));
+  EXPECT_EQ(one_more.calls->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
 }
 
 TEST(ServerTest, ReflectionListsBothPlanes) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/push_window.h"
 #include "tests/pserver/service/parameter_service_testing.h"
 #include "tests/pserver/service/push_testing.h"
 #include "wire/value_format.h"
@@ -118,6 +120,41 @@ TEST_F(ParameterServiceTest, AGradientThatIsNotFiniteIsRefused) {
   }
   EXPECT_TRUE(Push(PushOf(HeaderOfPush(0, 1), {{Key{3}, {1, 1, 1}}})).ok());
   EXPECT_EQ(RowsOf(sparse()).at(Key{3}), (std::vector<float>{1, 1, 1}));
+}
+
+TEST_F(ParameterServiceTest, StatisticsStayFinite) {
+  Start();
+  v1::TableConfig config = SparseConfig(1, -1);
+  config.mutable_sparse()->set_accessor(v1::CTR);
+  ASSERT_TRUE(registry_->Create(config).ok());
+  constexpr float kMax = std::numeric_limits<float>::max();
+  for (const uint64_t sequence : {1, 2}) {
+    v1::PushSparseRequest push =
+        PushOf(HeaderOfPush(0, sequence), {{Key{3}, {1}}});
+    push.add_shows(kMax);
+    push.add_clicks(kMax);
+    ASSERT_TRUE(Push(push).ok());
+  }
+  v1::PullSparseRequest pull = PullOf({Key{3}});
+  pull.set_with_statistics(true);
+  v1::PullSparseResponse pulled;
+  ASSERT_TRUE(Pull(pull, &pulled).ok());
+  EXPECT_EQ(pulled.shows(0), kMax);
+  EXPECT_EQ(pulled.clicks(0), kMax);
+}
+
+TEST_F(ParameterServiceTest, SequencesHaveALimit) {
+  Start();
+  ASSERT_TRUE(registry_->Create(SparseConfig(1, -1)).ok());
+  for (const uint64_t sequence :
+       {kMaxSequence - 1, kMaxSequence, kMaxSequence + 1, ~uint64_t{0}}) {
+    SCOPED_TRACE(sequence);
+    const grpc::Status status =
+        Push(PushOf(HeaderOfPush(0, sequence), {{Key{3}, {1}}}));
+    EXPECT_EQ(status.error_code(),
+              sequence > kMaxSequence ? grpc::INVALID_ARGUMENT : grpc::OK)
+        << status.error_message();
+  }
 }
 
 TEST_F(ParameterServiceTest, AKeyThatIsNotAdmittedHasItsInitialValue) {
