@@ -57,6 +57,10 @@ constexpr EnvironmentVariable kVariables[] = {
     {"OARLOCK_TLS_CA_FILE", "Oarlock", "as --tls_ca_file", false},
     {"OARLOCK_RESTART", "Oarlock",
      "how often the launcher has started this process again", false},
+    {"OARLOCK_ALONE", "Oarlock",
+     "1: as --alone: train alone, though other launchers' variables say that "
+     "this is one of several processes",
+     false},
     {"OARLOCK_RESTART_TOGETHER", "Oarlock",
      "1: and all others with it, to go on from their last checkpoint", false},
 };
@@ -122,6 +126,7 @@ ExplicitRole ToExplicitRole(const v1::RoleConfig& config) {
     role.current_endpoint = config.current_endpoint();
   }
   if (config.has_trainers()) role.num_trainers = config.trainers();
+  role.alone = config.alone();
   return role;
 }
 

@@ -61,6 +61,8 @@ struct ExplicitRole {
   std::optional<std::string> pserver_endpoints;  // "ip:port,ip:port"
   std::optional<std::string> current_endpoint;
   std::optional<int> num_trainers;
+  // A local run, whatever other launchers' variables say. It is no role.
+  bool alone = false;
 };
 
 // The same as flags.
@@ -102,7 +104,8 @@ SecurityOptions FirstGiven(SecurityOptions flags,
 // Decides. Each of role, servers, number of workers and self is taken from the
 // arguments, else from the newest variable that says it; an empty variable is
 // one that is not set. InvalidArgument: one sentence with the variable, its
-// value, what is legal and an example.
+// value, what is legal and an example; for a local run also as CheckAlone
+// (cluster/alone_check.h), unless arguments.alone.
 absl::StatusOr<RoleAssignment> ResolveRole(const EnvironmentMap& environment,
                                            const ExplicitRole& arguments);
 

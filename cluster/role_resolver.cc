@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "cluster/alone_check.h"
 
 namespace oarlock::cluster {
 
@@ -262,6 +263,7 @@ absl::StatusOr<RoleAssignment> RoleResolver::Resolve() {
         return variable.names_a_job && Variable(variable.name);
       });
   if (!any_variable && !HasArguments()) {
+    if (!arguments_.alone) OARLOCK_RETURN_IF_ERROR(CheckAlone(environment_));
     result_.reason = "no PADDLE_* variable is set: local run";
     return result_;
   }

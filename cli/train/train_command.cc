@@ -96,14 +96,17 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
   if (std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
+  const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
+  cluster::ExplicitRole arguments = cluster::ToExplicitRole(role_config);
+  // Its processes get roles.
+  arguments.alone = arguments.alone || starts_cluster;
   const absl::StatusOr<cluster::RoleAssignment> role =
-      RoleFromEnvironment(cluster::ToExplicitRole(role_config));
+      RoleFromEnvironment(arguments);
   if (!role.ok()) return flags::ReportUsageError(syntax, role.status());
   // Before processes are started for it.
   const absl::Status consistent =
       Fleet::CheckConfig(config, static_cast<uint32_t>(train.server_num()));
   if (!consistent.ok()) return Fail(consistent);
-  const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   if (role->role != cluster::Role::kLocal || !starts_cluster) {
     return RunOneRole(config, *role, clocks);
   }

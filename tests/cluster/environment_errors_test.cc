@@ -175,5 +175,52 @@ TEST(EnvironmentErrorsTest, WrongArgumentsAreNamedAsFlags) {
               HasSubstr("--trainers is \"-1\"; it must be a whole number"));
 }
 
+// What other launchers start without a role would train alone, each process the
+// same model.
+TEST(EnvironmentErrorsTest, OneOfSeveralProcessesDoesNotTrainAlone) {
+  const std::vector<EnvironmentMap> several = {
+      {{"PADDLE_MASTER", "10.0.0.1:6170"}, {"PADDLE_NNODES", "4"}},
+      {{"SLURM_NTASKS", "4"}},
+      {{"SLURM_NPROCS", "2"}},
+      {{"WORLD_SIZE", "4"}},
+      {{"OMPI_COMM_WORLD_SIZE", "4"}},
+      {{"PMI_SIZE", "4"}},
+      {{"DMLC_ROLE", "worker"}, {"DMLC_NUM_WORKER", "4"}},
+      {{"DMLC_ROLE", "server"}, {"DMLC_NUM_WORKER", "1"}},
+      {{"TF_CONFIG",
+        R"({"cluster": {"ps": ["a:1"], "worker": ["b:1", "c:1"]},)"
+        R"( "task": {"type": "worker", "index": 1}})"}}};
+  for (const EnvironmentMap& environment : several) {
+    const auto role = ResolveRole(environment, {});
+    EXPECT_EQ(role.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(role.status().message()), HasSubstr("--alone"));
+    EXPECT_THAT(std::string(role.status().message()),
+                HasSubstr("each would train alone"));
+  }
+}
+
+TEST(EnvironmentErrorsTest, OneProcessTrainsAlone) {
+  const std::vector<EnvironmentMap> alone = {
+      {},
+      {{"PADDLE_NNODES", "1"}},
+      {{"SLURM_NTASKS", "1"}},
+      {{"WORLD_SIZE", "1"}},
+      {{"WORLD_SIZE", "many"}},
+      {{"DMLC_ROLE", "worker"}, {"DMLC_NUM_WORKER", "1"}},
+      {{"TF_CONFIG", R"({"cluster": {"worker": ["a:1"]}})"}},
+      {{"TF_CONFIG", "no json"}},
+      {{"WORLD_SIZE", "4"}, {"OARLOCK_ALONE", "1"}}};
+  for (const EnvironmentMap& environment : alone) {
+    const auto role = ResolveRole(environment, {});
+    ASSERT_TRUE(role.ok()) << role.status();
+    EXPECT_EQ(role->role, Role::kLocal);
+  }
+  ExplicitRole arguments;
+  arguments.alone = true;
+  EXPECT_TRUE(ResolveRole({{"WORLD_SIZE", "4"}}, arguments).ok());
+  // What has a role does not look.
+  EXPECT_TRUE(ResolveRole(Worker({{"WORLD_SIZE", "4"}}), {}).ok());
+}
+
 }  // namespace
 }  // namespace oarlock::cluster
