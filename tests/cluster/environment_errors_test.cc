@@ -187,9 +187,8 @@ TEST(EnvironmentErrorsTest, OneOfSeveralProcessesDoesNotTrainAlone) {
       {{"PMI_SIZE", "4"}},
       {{"DMLC_ROLE", "worker"}, {"DMLC_NUM_WORKER", "4"}},
       {{"DMLC_ROLE", "server"}, {"DMLC_NUM_WORKER", "1"}},
-      {{"TF_CONFIG",
-        R"({"cluster": {"ps": ["a:1"], "worker": ["b:1", "c:1"]},)"
-        R"( "task": {"type": "worker", "index": 1}})"}}};
+      {{"TF_CONFIG", R"({"cluster": {"ps": ["a:1"], "worker": ["b:1", "c:1"]},)"
+                     R"( "task": {"type": "worker", "index": 1}})"}}};
   for (const EnvironmentMap& environment : several) {
     const auto role = ResolveRole(environment, {});
     EXPECT_EQ(role.status().code(), absl::StatusCode::kInvalidArgument);
