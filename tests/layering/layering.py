@@ -52,7 +52,8 @@ PRIVATE = {
     "dnnl": {"nn/onednn"},
     "cli11": {"flags"},
     # Examples: the reader of exported models, which has nothing of ours.
-    "json": {"worker/report", "fleet", "cli", "examples/score"},
+    # cluster: TF_CONFIG is JSON.
+    "json": {"cluster", "worker/report", "fleet", "cli", "examples/score"},
     "prometheus": {"fleet/role"},
     # Only the bench measures it.
     "gloo": set(),
