@@ -14,11 +14,13 @@ constexpr size_t kBlock = 4096;
 // All bits of its exponent are set where a float is not finite.
 bool AllFinite(const float* values, size_t n) {
   constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t largest = 0;
+  uint32_t any = 0;
+  // Compares and ors: what vectors of four have.
   for (size_t i = 0; i < n; ++i) {
-    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & kExponent);
+    const uint32_t exponent = std::bit_cast<uint32_t>(values[i]) & kExponent;
+    any |= exponent == kExponent ? ~uint32_t{0} : 0;
   }
-  return largest != kExponent;
+  return any == 0;
 }
 
 }  // namespace
