@@ -12,7 +12,7 @@ figures   files, lines, libraries, the largest folder and BUILD file
 layering  a folder uses only what stands above it; planted faults are found
 folders   no drawers; a README for more than ten files; planted faults are found
 words     no old word in code, comments, help, logs, documents; the renames
-seams     modes and defaults in one place; the clients' conformance suites
+seams     modes and defaults in one place; conformance suites of the clients
 wire      golden files load; a client of the version before gets one line
 '
 set -uo pipefail
