@@ -203,23 +203,19 @@ class CrashPointsTest(harness.SystemTest):
             dies(self.train(name + "restore", *flags, "--resume",
                             OARLOCK_FAULT=fault))
             self.assertEqual(self.cut(directory), current, fault)
-        self.await_success(self.train(name + "resumed", *flags, "--resume"))
+        # Its last checkpoint alone: a cut that is open when a job ends may leave
+        # a folder beyond the current one, which is not what is looked for here.
+        self.await_success(self.train(name + "resumed", *flags, "--resume",
+                                      "--checkpoint_interval_s", "0"))
         self.assertGreater(self.cut(directory), current, fault)
         self.assert_sound(directory, fault)
         self.await_success(self.start(
             harness.oarlock(), "checkpoint", "diff", self.path("undisturbed"),
             self.path(directory), name=name + "diff"))
-        # What was left half made or half removed is gone. A cut that was open
-        # when the job ended lies beyond the current one, for the next run to
-        # remove: its servers may still have been writing.
-        cuts = [int(entry.removeprefix("ckpt-"))
-                for entry in os.listdir(self.path(directory))
-                if entry.startswith("ckpt-")]
-        current = self.cut(directory)
-        self.assertLessEqual(len([cut for cut in cuts if cut <= current]), 2,
-                             fault)
-        self.assertLessEqual(len([cut for cut in cuts if cut > current]), 1,
-                             fault)
+        # What was left half made or half removed is gone.
+        self.assertLessEqual(
+            len([entry for entry in os.listdir(self.path(directory))
+                 if entry.startswith("ckpt-")]), 2, fault)
 
     def test_without_a_log_a_job_that_dies_anywhere_ends_with_the_same_bits(
             self):
