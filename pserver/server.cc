@@ -22,6 +22,7 @@
 #include "proto/v1/parameter.grpc.pb.h"
 #include "proto/v1/server_admin_service.grpc.pb.h"
 #include "pserver/checkpoint/checkpoint_metrics.h"
+#include "pserver/checkpoint/logged_evictions.h"
 #include "pserver/fencing/control_loop.h"
 #include "pserver/rpc/call_queues.h"
 #include "pserver/server_state.h"
@@ -124,20 +125,6 @@ uint64_t DescriptorsOf(const ServerOptions& options) {
   return options.num_workers + servers + kOtherDescriptors;
 }
 
-// On one side of every cut, and in the log first. Without a log at once.
-EvictionLoop::Step EvictAndLog(ServerLog* log, CutGate* gate) {
-  if (log == nullptr) return EvictionLoop::EvictAtOnce();
-  return [log, gate](const PartitionEviction& what,
-                     absl::FunctionRef<absl::Status()> evict) {
-    absl::Status outcome;
-    gate->Pass(/*cut=*/0, /*message_bytes=*/0, [&](const absl::Status&) {
-      outcome = log->AppendEviction(what);
-      if (outcome.ok()) outcome = evict();
-    });
-    return outcome;
-  };
-}
-
 }  // namespace
 
 class Server::Impl {
@@ -149,7 +136,8 @@ class Server::Impl {
         start_(options.clocks.monotonic->Now()),
         state_(std::move(state)),
         eviction_loop_(&state_->registry,
-                       EvictAndLog(state_->log(), &state_->cut_gate),
+                       LogEvictions(&state_->registry, state_->log(),
+                                    &state_->cut_gate),
                        *options.clocks.monotonic),
         server_admin_service_(MakeServerAdminOptions(options, *state_, token),
                               state_->map, &state_->registry,

@@ -162,14 +162,13 @@ class SparseTableImpl final : public SparseTable {
   }
   absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
                                        const EvictionLimits& limits,
-                                       uint32_t logical_time) override {
-    const bool has_score = rows_.layout().has_statistics();
-    return EvictRows({.rows = rows_,
-                      .score_rule = has_score ? &rules().score_rule() : nullptr,
-                      .tier = tier_.get(),
-                      .index = partition,
-                      .partition = At(partition)},
-                     limits, logical_time);
+                                       uint32_t logical_time,
+                                       DoStep do_step) override {
+    return EvictRows(ScopeOf(partition), limits, logical_time, do_step);
+  }
+  absl::Status EvictKeys(PartitionIndex partition, absl::Span<const Key> keys,
+                         uint32_t logical_time) override {
+    return sparse_table::EvictKeys(ScopeOf(partition), keys, logical_time);
   }
   uint32_t num_partitions() const override {
     return static_cast<uint32_t>(partitions_.size());
@@ -218,6 +217,15 @@ class SparseTableImpl final : public SparseTable {
   Partition& At(PartitionIndex index) const {
     OARLOCK_CHECK(index.value() < partitions_.size());
     return *partitions_[index.value()];
+  }
+
+  EvictionScope ScopeOf(PartitionIndex partition) {
+    const bool has_score = rows_.layout().has_statistics();
+    return {.rows = rows_,
+            .score_rule = has_score ? &rules().score_rule() : nullptr,
+            .tier = tier_.get(),
+            .index = partition,
+            .partition = At(partition)};
   }
 
   // A later group of a batch must have a later partition: locks are taken in

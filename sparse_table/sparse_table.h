@@ -146,10 +146,20 @@ class SparseTable {
   // Evicts the rows of one partition that are beyond `limits` at
   // `logical_time`, while pulls and pushes go on: none waits for more than
   // kCellsPerHold cells. A key whose row was evicted is as one that never had
-  // one.
+  // one. `do_step` is called for each step.
   virtual absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
                                                const EvictionLimits& limits,
-                                               uint32_t logical_time) = 0;
+                                               uint32_t logical_time,
+                                               DoStep do_step) = 0;
+  absl::StatusOr<EvictionResult> Evict(PartitionIndex partition,
+                                       const EvictionLimits& limits,
+                                       uint32_t logical_time) {
+    return Evict(partition, limits, logical_time, DoUnrecorded);
+  }
+  // Does a step again that was recorded; all keys are of this partition.
+  virtual absl::Status EvictKeys(PartitionIndex partition,
+                                 absl::Span<const Key> keys,
+                                 uint32_t logical_time) = 0;
   virtual uint32_t num_partitions() const = 0;
 
   // Saving the table as it is at one moment (sparse_table/cut/table_cuts.h),

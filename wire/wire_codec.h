@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -70,6 +71,8 @@ struct PushSparseRequestView {
   SlicedBytes shows;      // float [num_keys] or empty
   SlicedBytes clicks;
   std::vector<uint32_t> counts;
+  // Not on the wire: the logical time with which a server's log has the push.
+  std::optional<uint32_t> logical_time;
 };
 
 struct PullDenseRequestView {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -72,6 +73,14 @@ class Aggregator {
   virtual bool AwaitRounds(uint64_t last, const Clock& clock,
                            absl::Time deadline) {
     return true;
+  }
+
+  // Calls `action` while no round is being applied; those that become complete
+  // meanwhile are applied after it, by this thread too. Modes without rounds
+  // call it at once, with 0.
+  virtual void BetweenRounds(
+      absl::FunctionRef<void(uint64_t complete_rounds)> action) {
+    action(0);
   }
 
   // Continues from the state of another incarnation. REQUIRES: no push has

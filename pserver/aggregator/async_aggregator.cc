@@ -54,7 +54,8 @@ absl::StatusOr<PushOutcome> AsyncAggregator::ApplySparse(
   const size_t dim = sparse_->config().sparse().dim();
   const PushStamp stamp = StampOf(push.header);
   const absl::Span<const KeyGroup> groups = push.groups;
-  const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
+  const uint32_t now = clock_ == nullptr ? 0 : clock_->Now();
+  const uint32_t logical_time = push.logical_time.value_or(now);
   PushOutcome outcome;
   size_t first_key = 0;
   for (size_t first = 0; first < groups.size();) {

@@ -336,7 +336,7 @@ void SyncAggregator::ApplyCompleteRounds() {
     const Round* round = nullptr;
     {
       absl::MutexLock lock(&mutex_);
-      if (busy_ || shut_down_ || !OpenRoundIsComplete()) return;
+      if (busy_ || between_ > 0 || shut_down_ || !OpenRoundIsComplete()) return;
       CloseOpenRound();
       busy_ = true;
       round = closed_.get();
@@ -367,6 +367,28 @@ void SyncAggregator::ApplyCompleteRounds() {
   }
 }
 
+void SyncAggregator::BetweenRounds(
+    absl::FunctionRef<void(uint64_t complete_rounds)> action) {
+  uint64_t complete_rounds = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    ++between_;
+    const auto is_idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !busy_;
+    };
+    mutex_.Await(absl::Condition(&is_idle));
+    busy_ = true;
+    complete_rounds = open_round() - 1;
+  }
+  action(complete_rounds);
+  {
+    absl::MutexLock lock(&mutex_);
+    busy_ = false;
+    --between_;
+  }
+  ApplyCompleteRounds();
+}
+
 absl::Status SyncAggregator::Apply(const Round& round) {
   if (round.contributions.empty()) return absl::OkStatus();
   const uint32_t divisor =
@@ -385,12 +407,16 @@ absl::Status SyncAggregator::Apply(const Round& round) {
 absl::Status SyncAggregator::ApplySparse(const Round& round, uint32_t divisor,
                                          const std::vector<PushStamp>& stamps) {
   std::vector<const wire::PushSparseRequestView*> pushes;
+  // The latest that the log has, so that a replay takes the same.
+  std::optional<uint32_t> logged_time;
   for (const auto& [name, contribution] : round.contributions) {
     for (const auto& [index, message] : contribution.messages) {
       pushes.push_back(&std::get<wire::PushSparseRequestView>(message.push));
+      logged_time = std::max(logged_time, pushes.back()->logical_time);
     }
   }
-  const uint32_t logical_time = clock_ == nullptr ? 0 : clock_->Now();
+  const uint32_t now = clock_ == nullptr ? 0 : clock_->Now();
+  const uint32_t logical_time = logged_time.value_or(now);
   return sparse_merger_.Merge(pushes, divisor,
                               [&](const sparse_table::SparsePush& slice) {
                                 sparse_table::SparsePush push = slice;

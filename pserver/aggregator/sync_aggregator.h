@@ -26,6 +26,7 @@
 #define OARLOCK_PSERVER_AGGREGATOR_SYNC_AGGREGATOR_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,6 +36,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/push_stamp.h"
@@ -86,6 +88,8 @@ class SyncAggregator : public Aggregator {
   void AllowRounds(uint64_t last) override;
   bool AwaitRounds(uint64_t last, const Clock& clock,
                    absl::Time deadline) override;
+  void BetweenRounds(absl::FunctionRef<void(uint64_t complete_rounds)> action)
+      ABSL_LOCKS_EXCLUDED(mutex_) override;
   void Restore(uint64_t version, uint64_t complete_rounds) override;
   uint64_t HeldPushes() const override;
   void Shutdown() override;
@@ -192,8 +196,11 @@ class SyncAggregator : public Aggregator {
   // The round that is being applied, if any. Its pushes are read without the
   // lock by the thread that applies (invariant 2).
   std::unique_ptr<Round> closed_ ABSL_GUARDED_BY(mutex_);
-  // Set from closing a round until its callers are answered.
+  // Set from closing a round until its callers are answered, and during an
+  // action between rounds.
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  // Calls of BetweenRounds; no round is closed before they are over.
+  size_t between_ ABSL_GUARDED_BY(mutex_) = 0;
   // The latest sequence of each worker in a closed round: a later round must
   // bring a later one.
   absl::btree_map<WorkerIndex, std::pair<Generation, Sequence>>

@@ -43,6 +43,11 @@ absl::Status CutGate::Hold(uint64_t cut, uint64_t message_bytes, Apply* apply,
   return absl::OkStatus();
 }
 
+void CutGate::Exclude(absl::FunctionRef<void()> action) {
+  absl::MutexLock lock(&apply_mutex_);
+  action();
+}
+
 void CutGate::Freeze(uint64_t cut, absl::FunctionRef<void()> freeze) {
   {
     // The cut is finished before another push is applied, so each push is on

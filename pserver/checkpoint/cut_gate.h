@@ -50,6 +50,9 @@ class CutGate {
   // been missed.
   void Expect(uint64_t cut) { Raise(cut, &expected_); }
 
+  // Calls `action` while no push that passes the gate is being applied. Pushes
+  // wait for it.
+  void Exclude(absl::FunctionRef<void()> action);
   // Calls `freeze` while no push is being applied, then finishes the cut.
   void Freeze(uint64_t cut, absl::FunctionRef<void()> freeze);
   // The cut is over, frozen or not: pushes that are held for it or an older one

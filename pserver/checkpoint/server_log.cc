@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +13,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/fault_points.h"
+#include "storage/file_system.h"
+#include "storage/push_log_reader.h"
 #include "wire/wire_codec.h"
 
 namespace oarlock::pserver {
@@ -32,17 +32,24 @@ struct [[gnu::packed]] RoundMember {
   uint8_t joins = 0;
 };
 
-// The body of a kEvict.
+// How the body of a kEvictKeys begins; the keys follow.
 struct [[gnu::packed]] Eviction {
   uint32_t table = 0;
   uint32_t partition = 0;
   uint32_t time = 0;
-  uint32_t idle_ticks = 0;
-  float score_min = 0;
-  uint64_t rows_max = 0;
-  uint64_t rows_low = 0;
+  uint64_t complete_rounds = 0;
 };
-constexpr uint64_t kNoRowsMax = ~uint64_t{0};
+
+absl::StatusOr<Eviction> ParseEviction(const storage::LogRecord& record) {
+  Eviction eviction;
+  if (record.bytes.size() < sizeof(eviction) ||
+      (record.bytes.size() - sizeof(eviction)) % sizeof(Key) != 0) {
+    return absl::DataLossError(absl::StrCat("a record of ", record.bytes.size(),
+                                            " bytes is no eviction"));
+  }
+  std::memcpy(&eviction, record.bytes.data(), sizeof(eviction));
+  return eviction;
+}
 
 absl::string_view View(const grpc::Slice& slice) {
   return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
@@ -65,6 +72,9 @@ absl::StatusOr<std::unique_ptr<ServerLog>> ServerLog::Open(
       std::min(push_log.segment_bytes, options.bytes_max / kSegmentsPerLog);
   push_log.sync_interval = options.sync_interval;
   const absl::Time start = clock.Now();
+  if (registry->HasRounds()) {
+    OARLOCK_RETURN_IF_ERROR(log->FindEvictionsBetweenRounds());
+  }
   OARLOCK_ASSIGN_OR_RETURN(
       log->log_,
       storage::PushLog::Open(push_log, storage::FileSystem::Real(), clock,
@@ -86,8 +96,8 @@ absl::StatusOr<std::unique_ptr<ServerLog>> ServerLog::Open(
 
 ServerLog::~ServerLog() { registry_->SetObserver(nullptr); }
 
-absl::Status ServerLog::AppendPush(ServerLogKind kind, bool has_rounds,
-                                   const grpc::ByteBuffer& request) {
+absl::StatusOr<uint32_t> ServerLog::AppendPush(
+    ServerLogKind kind, bool has_rounds, const grpc::ByteBuffer& request) {
   const bool cut_is_open = gate_->announced() > gate_->finished();
   if (log_->bytes() > 2 * bytes_max_ && !cut_is_open && !saving_ &&
       !cuts_wait_) {
@@ -112,7 +122,9 @@ absl::Status ServerLog::AppendPush(ServerLogKind kind, bool has_rounds,
   // belongs. A contribution to a round before the cut is recognized when it is
   // replayed.
   const uint64_t cut = has_rounds ? gate_->announced() : gate_->finished();
-  return log_->Append(static_cast<uint32_t>(kind), cut, views);
+  OARLOCK_RETURN_IF_ERROR(
+      log_->Append(static_cast<uint32_t>(kind), cut, views));
+  return time;
 }
 
 absl::Status ServerLog::Append(ServerLogKind kind, absl::string_view bytes) {
@@ -120,21 +132,18 @@ absl::Status ServerLog::Append(ServerLogKind kind, absl::string_view bytes) {
                       {&bytes, 1});
 }
 
-absl::Status ServerLog::AppendEviction(const PartitionEviction& what) {
-  const sparse_table::EvictionLimits& limits = what.limits;
-  const Eviction eviction = {
-      .table = what.table.value(),
-      .partition = what.partition.value(),
-      .time = what.time,
-      .idle_ticks = limits.idle_ticks,
-      .score_min =
-          limits.score_min.value_or(std::numeric_limits<float>::quiet_NaN()),
-      .rows_max = limits.partition_rows_max.value_or(kNoRowsMax),
-      .rows_low = limits.partition_rows_low};
-  const absl::string_view bytes(reinterpret_cast<const char*>(&eviction),
-                                sizeof(eviction));
-  return log_->Append(static_cast<uint32_t>(ServerLogKind::kEvict),
-                      gate_->finished(), {&bytes, 1});
+absl::Status ServerLog::AppendEviction(const PartitionEviction& what,
+                                       uint64_t complete_rounds,
+                                       absl::Span<const Key> keys) {
+  const Eviction eviction = {.table = what.table.value(),
+                             .partition = what.partition.value(),
+                             .time = what.time,
+                             .complete_rounds = complete_rounds};
+  const absl::string_view slices[] = {
+      {reinterpret_cast<const char*>(&eviction), sizeof(eviction)},
+      {reinterpret_cast<const char*>(keys.data()), keys.size() * sizeof(Key)}};
+  return log_->Append(static_cast<uint32_t>(ServerLogKind::kEvictKeys),
+                      gate_->finished(), slices);
 }
 
 absl::Status ServerLog::OnCreate(const v1::TableConfig& config) {
@@ -184,7 +193,15 @@ absl::Status ServerLog::Replay(const storage::LogRecord& record) {
                                  static_cast<int>(record.bytes.size()))) {
         return malformed("no table");
       }
+      if (HasRounds(config) && !registry_->HasRounds()) {
+        OARLOCK_RETURN_IF_ERROR(FindEvictionsBetweenRounds());
+      }
       const absl::Status created = registry_->CreateAgain(config);
+      if (created.ok()) {
+        OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry,
+                                 registry_->Find(TableId(config.id())));
+        AllowRoundsUpToEviction(entry);
+      }
       // Its caller got this error.
       return absl::IsAlreadyExists(created) || absl::IsInvalidArgument(created)
                  ? absl::OkStatus()
@@ -200,10 +217,7 @@ absl::Status ServerLog::Replay(const storage::LogRecord& record) {
       }
       return absl::OkStatus();
     }
-    case ServerLogKind::kEvict:
-      if (record.bytes.size() != sizeof(Eviction)) {
-        return malformed("no eviction");
-      }
+    case ServerLogKind::kEvictKeys:
       return ReplayEviction(record);
   }
   return malformed("of no kind that this release knows");
@@ -216,10 +230,35 @@ void ServerLog::ReplayMember(absl::string_view entry) {
                             Generation(member.generation), member.joins != 0);
 }
 
+absl::Status ServerLog::FindEvictionsBetweenRounds() {
+  evictions_.clear();
+  const auto visit = [this](const storage::LogRecord& record) -> absl::Status {
+    if (static_cast<ServerLogKind>(record.kind) != ServerLogKind::kEvictKeys ||
+        record.cut < gate_->finished()) {
+      return absl::OkStatus();
+    }
+    OARLOCK_ASSIGN_OR_RETURN(const Eviction eviction, ParseEviction(record));
+    evictions_[TableId(eviction.table)].push_back(eviction.complete_rounds);
+    return absl::OkStatus();
+  };
+  OARLOCK_RETURN_IF_ERROR(
+      storage::ReadPushLog(storage::FileSystem::Real(), directory_, visit)
+          .status());
+  for (TableEntry* entry : registry_->Entries()) AllowRoundsUpToEviction(entry);
+  return absl::OkStatus();
+}
+
+void ServerLog::AllowRoundsUpToEviction(TableEntry* entry) {
+  if (!entry->aggregator->HasRounds()) return;
+  const auto found = evictions_.find(TableId(entry->config.id()));
+  if (found == evictions_.end()) return;
+  entry->aggregator->AllowRounds(
+      found->second.empty() ? kEveryRound : found->second.front());
+}
+
 absl::Status ServerLog::ReplayEviction(const storage::LogRecord& record) {
   if (record.cut < gate_->finished()) return absl::OkStatus();
-  Eviction eviction;
-  std::memcpy(&eviction, record.bytes.data(), sizeof(eviction));
+  OARLOCK_ASSIGN_OR_RETURN(const Eviction eviction, ParseEviction(record));
   OARLOCK_ASSIGN_OR_RETURN(TableEntry * entry,
                            registry_->Find(TableId(eviction.table)));
   if (entry->sparse == nullptr ||
@@ -228,23 +267,28 @@ absl::Status ServerLog::ReplayEviction(const storage::LogRecord& record) {
         absl::StrCat("an eviction names partition ", eviction.partition,
                      " of table '", entry->config.name(), "', which has none"));
   }
-  sparse_table::EvictionLimits limits;
-  limits.idle_ticks = eviction.idle_ticks;
-  if (!std::isnan(eviction.score_min))
-    limits.score_min = float{eviction.score_min};
-  if (eviction.rows_max != kNoRowsMax) {
-    limits.partition_rows_max = size_t{eviction.rows_max};
+  const uint64_t complete_rounds = entry->aggregator->CompleteRounds();
+  if (complete_rounds != eviction.complete_rounds) {
+    return absl::DataLossError(absl::StrCat(
+        "an eviction from table '", entry->config.name(),
+        "' was done when it had ", uint64_t{eviction.complete_rounds},
+        " rounds, and it has ", complete_rounds));
   }
-  limits.partition_rows_low = eviction.rows_low;
   registry_->clock().AdvanceTo(eviction.time);
-  return entry->sparse
-      ->Evict(PartitionIndex(eviction.partition), limits, eviction.time)
-      .status();
+  std::vector<Key> keys((record.bytes.size() - sizeof(eviction)) / sizeof(Key));
+  std::memcpy(keys.data(), record.bytes.data() + sizeof(eviction),
+              keys.size() * sizeof(Key));
+  OARLOCK_RETURN_IF_ERROR(entry->sparse->EvictKeys(
+      PartitionIndex(eviction.partition), keys, eviction.time));
+  std::deque<uint64_t>& left = evictions_[TableId(eviction.table)];
+  if (!left.empty()) left.pop_front();
+  AllowRoundsUpToEviction(entry);
+  return absl::OkStatus();
 }
 
 template <typename PushView, typename Apply>
-absl::Status ServerLog::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
-                                 Apply apply) {
+absl::Status ServerLog::ReplayTo(uint64_t cut, uint32_t time,
+                                 absl::StatusOr<PushView> push, Apply apply) {
   OARLOCK_RETURN_IF_ERROR(push.status());
   const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
   // A round recognizes what it has. Without rounds, the cut of the record
@@ -252,6 +296,7 @@ absl::Status ServerLog::ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
   const bool has_rounds = entry.ok() && (*entry)->aggregator->HasRounds();
   const bool before = cut < gate_->finished() && !has_rounds;
   if (before) return absl::OkStatus();
+  if constexpr (requires { push->logical_time; }) push->logical_time = time;
   OARLOCK_RETURN_IF_ERROR(entry.status());
   ++replayed_pushes_;
   PushLedger::Message message;
@@ -278,10 +323,10 @@ absl::Status ServerLog::ReplayPush(const storage::LogRecord& record) {
                           record.bytes.size() - kTimeBytes);
   const grpc::ByteBuffer request(&slice, 1);
   if (static_cast<ServerLogKind>(record.kind) == ServerLogKind::kPushSparse) {
-    return ReplayTo(record.cut, wire::DecodePushSparseRequest(request),
+    return ReplayTo(record.cut, time, wire::DecodePushSparseRequest(request),
                     &Aggregator::PushSparse);
   }
-  return ReplayTo(record.cut, wire::DecodePushDenseRequest(request),
+  return ReplayTo(record.cut, time, wire::DecodePushDenseRequest(request),
                   &Aggregator::PushDense);
 }
 

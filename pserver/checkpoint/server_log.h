@@ -16,13 +16,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "base/clock.h"
 #include "base/types.h"
 #include "coordinator/log/log_compatibility.h"
@@ -66,10 +69,10 @@ enum class ServerLogKind : uint32_t {
   // contribution between two of them would complete its round without the
   // second.
   kRoundMembers = 5,
-  // An eviction from a partition: table (4), partition (4), logical time (4),
-  // idle ticks (4), least score (4, a float, NaN: none), rows at most and to be
-  // left (8 each, all ones: no limit).
-  kEvict = 6,
+  // 6: an eviction by limits; no release has written it.
+  // A step of an eviction: table (4), partition (4), logical time (4), complete
+  // rounds of the table (8), then the keys that went (8 each), little endian.
+  kEvictKeys = 7,
 };
 
 // Thread-safe.
@@ -87,13 +90,16 @@ class ServerLog : public TableObserver {
   // Call before the push is applied. `has_rounds` is that of its aggregator;
   // without rounds the caller is inside CutGate::Pass. ResourceExhausted when
   // the log is full, else errors as PushLog::Append. After an error the push
-  // must not be applied.
-  absl::Status AppendPush(ServerLogKind kind, bool has_rounds,
-                          const grpc::ByteBuffer& request);
+  // must not be applied. Returns the logical time that the record has.
+  absl::StatusOr<uint32_t> AppendPush(ServerLogKind kind, bool has_rounds,
+                                      const grpc::ByteBuffer& request);
 
-  // Call before the eviction is done, inside CutGate::Pass. Errors as
-  // AppendPush.
-  absl::Status AppendEviction(const PartitionEviction& what);
+  // Call before these keys are evicted, inside CutGate::Exclude and
+  // Aggregator::BetweenRounds, which says how many are complete. Errors as
+  // PushLog::Append.
+  absl::Status AppendEviction(const PartitionEviction& what,
+                              uint64_t complete_rounds,
+                              absl::Span<const Key> keys);
 
   absl::Status OnCreate(const v1::TableConfig& config) override;
   absl::Status OnRoundMember(WorkerIndex worker, Generation generation,
@@ -124,7 +130,8 @@ class ServerLog : public TableObserver {
  private:
   ServerLog(const ServerLogOptions& options, TableRegistry* registry,
             PushLedger* ledger, const CutGate* gate)
-      : bytes_max_(options.bytes_max),
+      : directory_(options.directory),
+        bytes_max_(options.bytes_max),
         run_file_(options.run_file),
         registry_(registry),
         ledger_(ledger),
@@ -132,14 +139,21 @@ class ServerLog : public TableObserver {
 
   absl::Status Replay(const storage::LogRecord& record);
   absl::Status ReplayPush(const storage::LogRecord& record);
-  // Gives a push to its table, unless the table has it from the checkpoint.
+  // Gives a push of this logical time to its table, unless the table has it from the checkpoint.
   template <typename PushView, typename Apply>
-  absl::Status ReplayTo(uint64_t cut, absl::StatusOr<PushView> push,
-                        Apply apply);
+  absl::Status ReplayTo(uint64_t cut, uint32_t time,
+                        absl::StatusOr<PushView> push, Apply apply);
   void ReplayMember(absl::string_view entry);
   absl::Status ReplayEviction(const storage::LogRecord& record);
+  // Reads the log once before it is replayed: a round may be complete in the
+  // log before the eviction that was done before that round. The rounds of a
+  // table with such evictions are held until these are replayed.
+  absl::Status FindEvictionsBetweenRounds();
+  // Holds, or allows, the table's rounds up to its next eviction.
+  void AllowRoundsUpToEviction(TableEntry* entry);
   absl::Status Append(ServerLogKind kind, absl::string_view bytes);
 
+  const std::string directory_;
   const uint64_t bytes_max_;
   coordinator::RunFile* const run_file_;
   TableRegistry* const registry_;
@@ -149,6 +163,9 @@ class ServerLog : public TableObserver {
   std::atomic<bool> saving_{false};
   // Set by Open.
   std::unique_ptr<storage::PushLog> log_;
+  // Used by Open alone: by table, how many rounds are complete at each eviction
+  // that has not been replayed.
+  absl::flat_hash_map<TableId, std::deque<uint64_t>> evictions_;
   // Changed by Open alone.
   absl::Duration replay_time_;
   uint64_t replayed_pushes_ = 0;

@@ -330,8 +330,10 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request, Share* share,
   Pass(
       *entry, ServerLogKind::kPushSparse, cut, request,
       [aggregator = entry->aggregator.get(), push = *std::move(push),
-       on_applied = std::move(on_applied)](const absl::Status& status) mutable {
-        if (!status.ok()) return on_applied(status);
+       on_applied = std::move(on_applied)](
+          const absl::StatusOr<uint32_t>& logical_time) mutable {
+        if (!logical_time.ok()) return on_applied(logical_time.status());
+        push.logical_time = *logical_time;
         aggregator->PushSparse(std::move(push), std::move(on_applied));
       });
 }
@@ -373,8 +375,9 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request, Share* share,
   Pass(
       *entry, ServerLogKind::kPushDense, cut, request,
       [aggregator = entry->aggregator.get(), push = *std::move(push),
-       on_applied = std::move(on_applied)](const absl::Status& status) mutable {
-        if (!status.ok()) return on_applied(status);
+       on_applied = std::move(on_applied)](
+          const absl::StatusOr<uint32_t>& logical_time) mutable {
+        if (!logical_time.ok()) return on_applied(logical_time.status());
         aggregator->PushDense(std::move(push), std::move(on_applied));
       });
 }
@@ -390,17 +393,18 @@ absl::StatusOr<HoldBudget::Hold> ParameterHandler::TakeHold(
 
 void ParameterHandler::Pass(const TableEntry& entry, ServerLogKind kind,
                             uint64_t cut, const grpc::ByteBuffer& request,
-                            CutGate::Apply apply) const {
+                            Apply apply) const {
   const bool has_rounds = entry.aggregator->HasRounds();
-  if (log_ != nullptr) {
-    apply = [log = log_, kind, has_rounds, request,
-             apply = std::move(apply)](const absl::Status& status) mutable {
-      apply(status.ok() ? log->AppendPush(kind, has_rounds, request) : status);
-    };
-  }
+  auto apply_logged = [this, kind, has_rounds, request,
+                       apply = std::move(apply)](
+                          const absl::Status& status) mutable {
+    if (!status.ok()) return apply(status);
+    apply(log_ == nullptr ? registry_->clock().Now()
+                          : log_->AppendPush(kind, has_rounds, request));
+  };
   // Rounds are held by the aggregator.
-  if (gate_ == nullptr || has_rounds) return apply(absl::OkStatus());
-  gate_->Pass(cut, request.Length(), std::move(apply));
+  if (gate_ == nullptr || has_rounds) return apply_logged(absl::OkStatus());
+  gate_->Pass(cut, request.Length(), std::move(apply_logged));
 }
 
 absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(

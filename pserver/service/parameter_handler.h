@@ -109,10 +109,12 @@ class ParameterHandler {
   absl::StatusOr<HoldBudget::Hold> TakeHold(
       const TableEntry& entry, const v1::RequestHeader& header,
       const grpc::ByteBuffer& request) const;
+  // Given the logical time of a push, or why it is not applied.
+  using Apply = absl::AnyInvocable<void(const absl::StatusOr<uint32_t>&)>;
   // Calls `apply` when the push in `request`, which belongs after `cut`, is
   // written down and may be given to the table's aggregator.
   void Pass(const TableEntry& entry, ServerLogKind kind, uint64_t cut,
-            const grpc::ByteBuffer& request, CutGate::Apply apply) const;
+            const grpc::ByteBuffer& request, Apply apply) const;
 
   // Also admit the push as `message`. The first tells the push's keys, which
   // stay while `push` and `scratch` do.

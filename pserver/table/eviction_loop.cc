@@ -143,17 +143,17 @@ absl::StatusOr<sparse_table::EvictionResult> EvictionLoop::EvictTable(
   for (uint32_t i = 0; i < table->num_partitions(); ++i) {
     if (stopping()) return StoppedError();
     const PartitionEviction what = {TableId(entry->config.id()),
-                                    PartitionIndex(i), limits,
+                                    PartitionIndex(i),
                                     registry_->clock().Now()};
-    const absl::Status evicted = step_(what, [&] {
-      const absl::StatusOr<sparse_table::EvictionResult> of_partition =
-          table->Evict(what.partition, what.limits, what.time);
-      if (of_partition.ok()) result += *of_partition;
-      return of_partition.status();
-    });
+    const absl::StatusOr<sparse_table::EvictionResult> evicted =
+        table->Evict(what.partition, limits, what.time,
+                     [&](sparse_table::EvictionStep& step) {
+                       return do_step_(what, step);
+                     });
     OARLOCK_RETURN_IF_ERROR(Annotate(
-        evicted,
+        evicted.status(),
         absl::StrCat("evicting rows of table ", entry->config.name())));
+    result += *evicted;
   }
   return result;
 }

@@ -16,7 +16,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -28,11 +27,10 @@
 
 namespace oarlock::pserver {
 
-// What is evicted in one step.
+// From where rows are evicted in one step.
 struct PartitionEviction {
   TableId table;
   PartitionIndex partition;
-  sparse_table::EvictionLimits limits;
   // The present logical time.
   uint32_t time = 0;
 };
@@ -49,20 +47,19 @@ class EvictionLoop {
   // Called once, without a lock held, by the loop's thread or by the caller.
   using Done =
       absl::AnyInvocable<void(const absl::StatusOr<v1::EvictResponse>&)>;
-  // Called for each step. It does the step by calling `evict`, or keeps it from
-  // being done by returning an error.
-  using Step = std::function<absl::Status(
-      const PartitionEviction& what, absl::FunctionRef<absl::Status()> evict)>;
+  // A sparse_table::DoStep for each partition.
+  using DoStep = std::function<absl::Status(const PartitionEviction& what,
+                                            sparse_table::EvictionStep& step)>;
 
-  // A step without a log.
-  static Step EvictAtOnce() {
-    return [](const PartitionEviction&,
-              absl::FunctionRef<absl::Status()> evict) { return evict(); };
+  // Without a log.
+  static absl::Status DoUnrecorded(const PartitionEviction&,
+                                   sparse_table::EvictionStep& step) {
+    return sparse_table::DoUnrecorded(step);
   }
 
   // What is given must outlive this.
-  EvictionLoop(TableRegistry* registry, Step step, const Clock& clock)
-      : registry_(registry), step_(std::move(step)), clock_(clock) {}
+  EvictionLoop(TableRegistry* registry, DoStep do_step, const Clock& clock)
+      : registry_(registry), do_step_(std::move(do_step)), clock_(clock) {}
   ~EvictionLoop();
 
   EvictionLoop(const EvictionLoop&) = delete;
@@ -94,7 +91,7 @@ class EvictionLoop {
   bool stopping() const;
 
   TableRegistry* const registry_;
-  const Step step_;
+  const DoStep do_step_;
   const Clock& clock_;
 
   // Of the loop's thread alone: when each table is due.

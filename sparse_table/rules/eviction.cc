@@ -5,13 +5,16 @@
 #include <cmath>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/mix.h"
 #include "base/status_macros.h"
 #include "base/types.h"
+#include "sparse_table/rows/reader_writer_lock.h"
 #include "sparse_table/rows/row_cells.h"
 #include "sparse_table/rows/row_layout.h"
 
@@ -42,8 +45,10 @@ enum class Cause { kStays, kIdle, kLowScore, kCapacity };
 
 class Sweep {
  public:
-  Sweep(const EvictionScope& scope, const EvictionLimits& limits)
-      : rows_(scope.rows),
+  Sweep(const EvictionScope& scope, const EvictionLimits& limits,
+        DoStep do_step)
+      : do_step_(do_step),
+        rows_(scope.rows),
         score_rule_(scope.score_rule),
         tier_(scope.tier),
         index_(scope.index),
@@ -51,10 +56,11 @@ class Sweep {
         partition_(scope.partition) {}
 
   absl::StatusOr<EvictionResult> Run(uint32_t logical_time) {
-    {
-      WriterGuard guard(partition_.lock());
+    const auto observe = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.lock()) {
       partition_.ObserveTime(logical_time);
-    }
+      return absl::Span<const Key>();
+    };
+    OARLOCK_RETURN_IF_ERROR(Do(observe, [] { return absl::OkStatus(); }));
     if (limits_.idle_ticks != 0 || limits_.score_min.has_value()) {
       OARLOCK_RETURN_IF_ERROR(EvictWhere(
           [&](const RowFacts& facts) { return BeyondLimits(facts); }));
@@ -104,6 +110,37 @@ class Sweep {
                                    : result_.capacity_rows);
   }
 
+  // `choose` returns the keys that go and `erase` takes them away, both under
+  // the lock.
+  template <typename ChooseKeys, typename EraseRows>
+  class Step final : public EvictionStep {
+   public:
+    Step(ReaderWriterLock* lock, ChooseKeys choose, EraseRows erase)
+        : lock_(lock), choose_(std::move(choose)), erase_(std::move(erase)) {}
+
+    absl::StatusOr<absl::Span<const Key>> Choose() override {
+      guard_.emplace(lock_);
+      return choose_();
+    }
+    absl::Status Erase() override {
+      const absl::Status erased = erase_();
+      guard_.reset();
+      return erased;
+    }
+
+   private:
+    ReaderWriterLock* const lock_;
+    ChooseKeys choose_;
+    EraseRows erase_;
+    std::optional<WriterGuard> guard_;
+  };
+
+  template <typename Choose, typename Erase>
+  absl::Status Do(Choose choose, Erase erase) {
+    Step step(partition_.lock(), std::move(choose), std::move(erase));
+    return do_step_(step);
+  }
+
   // Looks at every row once, calls cause(facts), and evicts those for which it
   // still is not kStays under the exclusive lock.
   template <typename CauseOf>
@@ -130,25 +167,30 @@ class Sweep {
   absl::Status EvictFound(const std::vector<RowRef>& found, CauseOf cause_of) {
     std::vector<Going> going;
     std::vector<Key> keys;
-    WriterGuard guard(partition_.lock());
-    now_ = partition_.latest_touch();
-    for (const RowRef ref : found) {
-      std::byte* const row = rows_.At(ref);
-      // Another sweep may have been here, or the row was demoted.
-      if (RowLayout::Header(row).is_free()) continue;
-      const Cause cause = cause_of(FactsOf(row));
-      if (cause == Cause::kStays) continue;
-      going.push_back({ref, row, cause});
-      keys.push_back(RowLayout::Header(row).key);
-    }
-    if (tier_ != nullptr) {
-      OARLOCK_RETURN_IF_ERROR(tier_->Forget(index_, keys, partition_));
-    }
-    for (const Going& row : going) {
-      partition_.EvictRow(row.ref, row.row);
-      Count(row.cause);
-    }
-    return absl::OkStatus();
+    const auto choose = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.lock()) {
+      now_ = partition_.latest_touch();
+      for (const RowRef ref : found) {
+        std::byte* const row = rows_.At(ref);
+        // Another sweep may have been here, or the row was demoted.
+        if (RowLayout::Header(row).is_free()) continue;
+        const Cause cause = cause_of(FactsOf(row));
+        if (cause == Cause::kStays) continue;
+        going.push_back({ref, row, cause});
+        keys.push_back(RowLayout::Header(row).key);
+      }
+      return absl::MakeConstSpan(keys);
+    };
+    const auto erase = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.lock()) {
+      if (tier_ != nullptr) {
+        OARLOCK_RETURN_IF_ERROR(tier_->Forget(index_, keys, partition_));
+      }
+      for (const Going& row : going) {
+        partition_.EvictRow(row.ref, row.row);
+        Count(row.cause);
+      }
+      return absl::OkStatus();
+    };
+    return Do(choose, erase);
   }
 
   // The same for rows that are on disk alone.
@@ -168,38 +210,50 @@ class Sweep {
           if (cause_of(FactsOf(row)) != Cause::kStays) found.push_back(row);
         }
       }
-      if (!found.empty()) {
-        OARLOCK_RETURN_IF_ERROR(EvictFoundCold(found, read.version, cause_of));
+      absl::Span<std::byte* const> left = found;
+      while (!left.empty()) {
+        OARLOCK_RETURN_IF_ERROR(EvictFoundCold(read.version, cause_of, &left));
       }
     }
     return absl::OkStatus();
   }
 
+  // As many of `left` as one step may look at; takes them from there.
   template <typename CauseOf>
-  absl::Status EvictFoundCold(const std::vector<std::byte*>& found,
-                              uint64_t version, CauseOf cause_of) {
+  absl::Status EvictFoundCold(uint64_t version, CauseOf cause_of,
+                              absl::Span<std::byte* const>* left) {
     std::vector<Key> keys;
     std::vector<Cause> causes;
-    WriterGuard guard(partition_.lock());
-    now_ = partition_.latest_touch();
-    const bool is_stale = partition_.tiers().disk_version != version;
-    for (std::byte* const row : found) {
-      if (InMemory(row)) continue;
-      const Key key = RowLayout::Header(row).key;
-      if (is_stale) {
-        OARLOCK_ASSIGN_OR_RETURN(const bool there,
-                                 tier_->Read(index_, key, row));
-        if (!there) continue;
+    const auto choose = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                            partition_.lock())
+        -> absl::StatusOr<absl::Span<const Key>> {
+      now_ = partition_.latest_touch();
+      const bool is_stale = partition_.tiers().disk_version != version;
+      const absl::Span<std::byte* const> found =
+          left->subspan(0, is_stale ? kColdReadsPerHold : left->size());
+      left->remove_prefix(found.size());
+      for (std::byte* const row : found) {
+        if (InMemory(row)) continue;
+        const Key key = RowLayout::Header(row).key;
+        if (is_stale) {
+          OARLOCK_ASSIGN_OR_RETURN(const bool there,
+                                   tier_->Read(index_, key, row));
+          if (!there) continue;
+        }
+        const Cause cause = cause_of(FactsOf(row));
+        if (cause == Cause::kStays) continue;
+        keys.push_back(key);
+        causes.push_back(cause);
       }
-      const Cause cause = cause_of(FactsOf(row));
-      if (cause == Cause::kStays) continue;
-      keys.push_back(key);
-      causes.push_back(cause);
-    }
-    OARLOCK_RETURN_IF_ERROR(tier_->Forget(index_, keys, partition_));
-    partition_.ForgetColdRows(keys);
-    for (const Cause cause : causes) Count(cause);
-    return absl::OkStatus();
+      return absl::MakeConstSpan(keys);
+    };
+    const auto erase = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.lock()) {
+      OARLOCK_RETURN_IF_ERROR(tier_->Forget(index_, keys, partition_));
+      partition_.ForgetColdRows(keys);
+      for (const Cause cause : causes) Count(cause);
+      return absl::OkStatus();
+    };
+    return Do(choose, erase);
   }
 
   // Rows on disk, as of this version.
@@ -282,6 +336,7 @@ class Sweep {
     return absl::OkStatus();
   }
 
+  const DoStep do_step_;
   const RowSpace& rows_;
   const ScoreRule* const score_rule_;
   Tier* const tier_;
@@ -344,8 +399,35 @@ EvictionResult& EvictionResult::operator+=(const EvictionResult& other) {
 
 absl::StatusOr<EvictionResult> EvictRows(const EvictionScope& scope,
                                          const EvictionLimits& limits,
-                                         uint32_t logical_time) {
-  return Sweep(scope, limits).Run(logical_time);
+                                         uint32_t logical_time,
+                                         DoStep do_step) {
+  return Sweep(scope, limits, do_step).Run(logical_time);
+}
+
+absl::Status EvictKeys(const EvictionScope& scope, absl::Span<const Key> keys,
+                       uint32_t logical_time) {
+  Partition& partition = scope.partition;
+  WriterGuard guard(partition.lock());
+  partition.ObserveTime(logical_time);
+  std::vector<RowRef> refs;
+  std::vector<Key> cold_keys;
+  std::vector<std::byte> row(scope.rows.layout().row_bytes());
+  for (const Key key : keys) {
+    const RowRef ref = partition.Find(key, Mix(key));
+    if (ref != kNoRow) {
+      refs.push_back(ref);
+    } else if (scope.tier != nullptr && partition.tiers().cold_rows > 0) {
+      OARLOCK_ASSIGN_OR_RETURN(
+          const bool there, scope.tier->Read(scope.index, key, row.data()));
+      if (there) cold_keys.push_back(key);
+    }
+  }
+  if (scope.tier != nullptr) {
+    OARLOCK_RETURN_IF_ERROR(scope.tier->Forget(scope.index, keys, partition));
+  }
+  for (const RowRef ref : refs) partition.EvictRow(ref, scope.rows.At(ref));
+  partition.ForgetColdRows(cold_keys);
+  return absl::OkStatus();
 }
 
 }  // namespace oarlock::sparse_table

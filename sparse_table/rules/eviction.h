@@ -6,6 +6,9 @@
 // in between. Cold rows (sparse_table/tier.h) come after those in memory, read
 // from disk without a lock; one that moves between the tiers meanwhile may be
 // left for the next time.
+//
+// What goes is decided once. Who keeps a log records the keys of each step, and
+// a replay evicts those keys.
 
 #ifndef OARLOCK_SPARSE_TABLE_RULES_EVICTION_H_
 #define OARLOCK_SPARSE_TABLE_RULES_EVICTION_H_
@@ -14,7 +17,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/types.h"
 #include "proto/v1/table.pb.h"
 #include "sparse_table/partition.h"
 #include "sparse_table/rows/row_space.h"
@@ -61,6 +68,33 @@ struct EvictionResult {
 // 100 when all their rows go.
 inline constexpr uint32_t kCellsPerHold = 512;
 
+// Cold rows that are read from disk while a partition is locked.
+inline constexpr size_t kColdReadsPerHold = 32;
+
+// One step of an eviction, of one thread.
+class EvictionStep {
+ public:
+  // Locks the partition until this is erased or destroyed. Returns the keys
+  // that go; errors as ColdRows.
+  virtual absl::StatusOr<absl::Span<const Key>> Choose() = 0;
+  // Takes their rows away. Errors as ColdRows.
+  virtual absl::Status Erase() = 0;
+
+ protected:
+  ~EvictionStep() = default;
+};
+
+// Does a step, without a lock held at first: calls Choose, then Erase, and
+// between them may record the keys. No push is applied to the partition from
+// the one to the other. An error ends the eviction.
+using DoStep = absl::FunctionRef<absl::Status(EvictionStep& step)>;
+
+// Records nothing.
+inline absl::Status DoUnrecorded(EvictionStep& step) {
+  const absl::Status chosen = step.Choose().status();
+  return chosen.ok() ? step.Erase() : chosen;
+}
+
 // A partition and what lies around it.
 struct EvictionScope {
   const RowSpace& rows;
@@ -75,11 +109,18 @@ struct EvictionScope {
 // Evicts what is beyond `limits` at `logical_time`, or the latest time that the
 // partition knows. What capacity evicts has the lowest score; with equal
 // scores, or without, the oldest last touch; then the smallest key. Takes the
-// partition's lock: the caller must not hold it. After an error of the disk (as
-// ColdRows) some rows have been evicted as a whole, others not at all.
+// partition's lock: the caller must not hold it. The first step has no keys: it
+// tells the partition the time. After an error of `do_step`, or of the disk (as
+// ColdRows), some rows have been evicted as a whole, others not at all.
 absl::StatusOr<EvictionResult> EvictRows(const EvictionScope& scope,
                                          const EvictionLimits& limits,
-                                         uint32_t logical_time);
+                                         uint32_t logical_time,
+                                         DoStep do_step);
+
+// Does a step again that was recorded. Keys without a row are passed over.
+// Takes the partition's lock.
+absl::Status EvictKeys(const EvictionScope& scope, absl::Span<const Key> keys,
+                       uint32_t logical_time);
 
 }  // namespace oarlock::sparse_table
 

@@ -229,6 +229,75 @@ TEST(TierTest, APullMayNameAKeyTwiceAndKeysThatHaveNoRow) {
   EXPECT_EQ(tables.tiered->Stats().rows, 200u) << "a pull makes no row";
 }
 
+TEST(TierTest, AnEvictionIsDoneAgainByItsKeys) {
+  SmallTier tables(20);
+  tables.PushBoth(KeysFrom(0, 3000));
+  tables.PushBoth(KeysFrom(2000, 2000));
+  v1::EvictionConfig config;
+  config.set_idle_ticks(1);
+  const EvictionLimits limits = *tables.tiered->LimitsOf(config);
+  ASSERT_GT(tables.tiered->Stats().cold_rows, 0u);
+  for (uint32_t p = 0; p < tables.tiered->num_partitions(); ++p) {
+    const PartitionIndex partition(p);
+    std::vector<std::vector<Key>> steps;
+    const absl::StatusOr<EvictionResult> result = tables.tiered->Evict(
+        partition, limits, /*logical_time=*/2, [&](EvictionStep& step) {
+          const absl::StatusOr<absl::Span<const Key>> keys = step.Choose();
+          if (!keys.ok()) return keys.status();
+          EXPECT_LE(keys->size(), size_t{kCellsPerHold});
+          steps.emplace_back(keys->begin(), keys->end());
+          return step.Erase();
+        });
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(steps.front().empty()) << "the first one tells the time";
+    // The same on a table whose rows are elsewhere, and once more for keys
+    // that have no row any longer.
+    for (const std::vector<Key>& keys : steps) {
+      for (int time = 0; time < 2; ++time) {
+        ASSERT_TRUE(tables.in_memory->EvictKeys(partition, keys, 2).ok());
+      }
+    }
+  }
+  EXPECT_EQ(tables.in_memory->Stats().rows, 2000u);
+  EXPECT_EQ(RowsOf(*tables.tiered), RowsOf(*tables.in_memory));
+  // And the other way round.
+  const GroupedKeys left = KeysFrom(2000, 2000);
+  for (SparseTable* table : {tables.tiered.get(), tables.in_memory.get()}) {
+    size_t first = 0;
+    for (const KeyGroup& group : left.groups) {
+      const absl::Span<const Key> keys(left.keys.data() + first,
+                                       group.num_keys / 2);
+      ASSERT_TRUE(table->EvictKeys(group.partition, keys, 3).ok());
+      first += group.num_keys;
+    }
+  }
+  EXPECT_LT(tables.tiered->Stats().rows, 1100u);
+  EXPECT_EQ(tables.tiered->Stats().rows, tables.in_memory->Stats().rows);
+  EXPECT_EQ(RowsOf(*tables.tiered), RowsOf(*tables.in_memory));
+}
+
+TEST(TierTest, AnEvictionWhoseStepIsRefusedEvictsNothing) {
+  SmallTier tables(20);
+  tables.PushBoth(KeysFrom(0, 300));
+  v1::EvictionConfig config;
+  config.set_idle_ticks(1);
+  int steps = 0;
+  const absl::Status refused =
+      tables.tiered
+          ->Evict(PartitionIndex(0), *tables.tiered->LimitsOf(config), 9,
+                  [&](EvictionStep& step) {
+                    const absl::Status chosen = step.Choose().status();
+                    EXPECT_TRUE(chosen.ok()) << chosen;
+                    return ++steps == 1 ? step.Erase()
+                                        : absl::InternalError("no log");
+                  })
+          .status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(steps, 2);
+  // The partition is not locked any more.
+  EXPECT_EQ(RowsOf(*tables.tiered), RowsOf(*tables.in_memory));
+}
+
 // Writes nonsense over all files of the store.
 void DamageFiles(const std::string& directory) {
   int num_damaged = 0;

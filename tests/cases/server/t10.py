@@ -2,8 +2,9 @@ from ol import *
 import shutil, threading, array
 
 # durability log: an eviction sweep holds the cut gate, so a freeze that waits
-# for it stops all pushes. usage: t10.py log|checkpoint ROWS [memory]; memory:
-# all rows are in memory, else most are on disk.
+# for it stops all pushes. usage: t10.py log|checkpoint ROWS [memory] [evict];
+# memory: all rows are in memory, else most are on disk; evict: an eighth of
+# the rows goes at each checkpoint, else none.
 shutil.rmtree("ck10", ignore_errors=True)
 shutil.rmtree("tier10", ignore_errors=True)
 DUR = sys.argv[1]
@@ -31,7 +32,7 @@ try:
     c = chan(ep)
     connect(c)
     t = sparse(dim=1)
-    if sys.argv[3:] != ["memory"]:
+    if "memory" not in sys.argv[3:]:
         t.sparse.memory_budget_bytes = 16 << 20
     t.sparse.eviction.idle_ticks = 8000000
     t.sparse.eviction.period_ticks = 3
@@ -91,12 +92,15 @@ try:
                 cutmark[0] = h.cut
             seq += 1
             t0 = time.time()
-            call(
-                c2,
-                "PushSparse",
-                push_sparse(2, [5], [[1.0]], g, seq, bits=0, cut=cutmark[0]),
-                timeout=300,
-            )
+            push = push_sparse(2, [5], [[1.0]], g, seq, bits=0, cut=cutmark[0])
+            while True:
+                try:
+                    call(c2, "PushSparse", push, timeout=300)
+                    break
+                except grpc.RpcError as e:
+                    # The server has not been told of the cut yet.
+                    if e.code() != grpc.StatusCode.UNAVAILABLE:
+                        raise
             lat.append((t0, time.time() - t0))
             time.sleep(0.005)
 
@@ -109,6 +113,15 @@ try:
         % (max(base), len(base))
     )
     for i in range(8):
+        if "evict" in sys.argv[3:]:
+            limits = A.EvictRequest(table=t.name)
+            limits.limits.rows_max = max(1, N * (7 - i) // 8)
+            limits.limits.low_mark = 1
+            ev = threading.Thread(
+                target=call, args=(c, "Evict", limits), kwargs={"timeout": 300}
+            )
+            ev.start()
+            time.sleep(0.5)
         k = len(lat)
         t0 = time.time()
         try:

@@ -331,8 +331,12 @@ class StubbornTable : public sparse_table::SparseTable {
   }
   absl::StatusOr<sparse_table::EvictionResult> Evict(
       PartitionIndex partition, const sparse_table::EvictionLimits& limits,
-      uint32_t logical_time) override {
-    return table_->Evict(partition, limits, logical_time);
+      uint32_t logical_time, sparse_table::DoStep do_step) override {
+    return table_->Evict(partition, limits, logical_time, do_step);
+  }
+  absl::Status EvictKeys(PartitionIndex partition, absl::Span<const Key> keys,
+                         uint32_t logical_time) override {
+    return table_->EvictKeys(partition, keys, logical_time);
   }
   uint32_t num_partitions() const override { return table_->num_partitions(); }
   absl::StatusOr<sparse_table::SparsePushResult> Push(
@@ -409,6 +413,36 @@ TEST_F(SyncAggregatorTest, RetryWhileItsRoundIsAppliedWaitsForIt) {
   EXPECT_EQ(responses_.size(), 4u);
   EXPECT_EQ(responses_.Code("a again"), kOk);
   EXPECT_EQ(Row(), 31);
+}
+
+TEST_F(SyncAggregatorTest, ARoundWaitsForWhatIsDoneBetweenRounds) {
+  Join(0);
+  Push("a", 0, 1, 1, 1);
+  aggregator_->BetweenRounds([&](uint64_t complete_rounds) {
+    EXPECT_EQ(complete_rounds, 1u);
+    Push("a2", 0, 2, 2, 10);
+    EXPECT_EQ(Row(), 1) << "complete, and not applied";
+    EXPECT_FALSE(responses_.Has("a2"));
+  });
+  EXPECT_EQ(responses_.Code("a2"), kOk);
+  EXPECT_EQ(Row(), 11);
+}
+
+TEST_F(SyncAggregatorTest, WhatIsDoneBetweenRoundsWaitsForTheOneBeingApplied) {
+  StubbornTable table(table_.get());
+  aggregator_ = std::make_unique<SyncAggregator>(&table);
+  Join(0);
+  std::thread applier([&] { Push("a", 0, 1, 1, 1); });
+  table.entered.WaitForNotification();
+  std::thread other([&] {
+    aggregator_->BetweenRounds([&](uint64_t complete_rounds) {
+      EXPECT_EQ(complete_rounds, 1u);
+      EXPECT_EQ(Row(), 1);
+    });
+  });
+  table.go.Notify();
+  applier.join();
+  other.join();
 }
 
 }  // namespace

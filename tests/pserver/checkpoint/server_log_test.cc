@@ -145,35 +145,6 @@ TEST_F(ServerLogTest, WhatWasWrittenIsAppliedAgainOnce) {
   EXPECT_EQ(again.rows(), model.rows());
 }
 
-TEST_F(ServerLogTest, EvictionsAreDoneAgainWhereTheyWereDone) {
-  SparseGradients rows;
-  {
-    Life life(directory(), Life::From());
-    ASSERT_TRUE(life.registry().Create(SparseConfig(kDim, kRate)).ok());
-    for (uint64_t sequence = 1; sequence <= 40; ++sequence) {
-      life.registry().clock().AdvanceTo(sequence);
-      ASSERT_TRUE(
-          life.Push(PushHeader(0, 1, sequence), Gradients(sequence)).ok());
-      if (sequence % 10 != 0) continue;
-      sparse_table::EvictionLimits limits;
-      limits.idle_ticks = 3;
-      for (uint32_t p = 0; p < 1u << kTestPartitionBits; ++p) {
-        const PartitionEviction what = {TableId(1), PartitionIndex(p), limits,
-                                        static_cast<uint32_t>(sequence)};
-        ASSERT_TRUE(life.log().AppendEviction(what).ok());
-        const auto evicted =
-            life.entry().sparse->Evict(what.partition, limits, what.time);
-        ASSERT_TRUE(evicted.ok());
-      }
-    }
-    rows = life.rows();
-  }
-  SgdModel all(kRate);
-  for (uint64_t i = 1; i <= 40; ++i) all.Apply(Gradients(i));
-  ASSERT_NE(rows, all.rows()) << "some rows lost what they had learned";
-  EXPECT_EQ(Life(directory(), Life::From()).rows(), rows);
-}
-
 TEST_F(ServerLogTest, RecordsBeforeTheCutAreSkippedInAsyncMode) {
   SgdModel all(kRate), after(kRate);
   {

@@ -50,7 +50,9 @@ Life::Life(const std::string& directory, const From& from)
     (*entry)->aggregator->Restore(from.rounds, from.rounds);
   }
   auto log = ServerLog::Open(
-      {.directory = directory, .bytes_max = kBytesMax, .replay = from.replay},
+      {.directory = directory,
+       .bytes_max = from.bytes_max,
+       .replay = from.replay},
       &registry_, &ledger_, &gate_, clock_);
   EXPECT_TRUE(log.ok()) << log.status();
   if (log.ok()) log_ = *std::move(log);
@@ -62,12 +64,9 @@ absl::Status Life::Push(const v1::RequestHeader& header,
   absl::Status written;
   const auto apply = [&](const absl::Status& status) {
     ASSERT_TRUE(status.ok()) << status;
-    written = log_->AppendPush(ServerLogKind::kPushSparse,
-                               entry().aggregator->HasRounds(),
-                               SparseMessage(header, gradients));
-    if (!written.ok()) return;
-    entry().aggregator->PushSparse(SparsePushOf(header, gradients),
-                                   responses_.Expect(name));
+    const absl::StatusOr<uint32_t> time = Write(header, gradients);
+    written = time.status();
+    if (time.ok()) Apply(header, gradients, *time, name);
   };
   if (entry().aggregator->HasRounds()) {
     apply(absl::OkStatus());
@@ -75,6 +74,21 @@ absl::Status Life::Push(const v1::RequestHeader& header,
     gate_.Pass(gate_.finished(), /*message_bytes=*/0, apply);
   }
   return written;
+}
+
+absl::StatusOr<uint32_t> Life::Write(const v1::RequestHeader& header,
+                                     const SparseGradients& gradients) {
+  return log_->AppendPush(ServerLogKind::kPushSparse,
+                          entry().aggregator->HasRounds(),
+                          SparseMessage(header, gradients));
+}
+
+void Life::Apply(const v1::RequestHeader& header,
+                 const SparseGradients& gradients, uint32_t logical_time,
+                 const std::string& name) {
+  wire::PushSparseRequestView push = SparsePushOf(header, gradients);
+  push.logical_time = logical_time;
+  entry().aggregator->PushSparse(std::move(push), responses_.Expect(name));
 }
 
 std::vector<SeenRecord> RecordsOf(const std::string& directory) {

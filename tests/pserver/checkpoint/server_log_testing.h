@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "proto/v1/parameter.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
@@ -44,8 +45,9 @@ class Life {
     uint64_t cut = 0;
     uint64_t rounds = 0;
     // Without rows. None: the log is to create it.
-    std::optional<v1::TableConfig> table;
+    std::optional<v1::TableConfig> table = std::nullopt;
     bool replay = true;
+    uint64_t bytes_max = kBytesMax;
   };
 
   Life(const std::string& directory, const From& from);
@@ -55,6 +57,12 @@ class Life {
   absl::Status Push(const v1::RequestHeader& header,
                     const SparseGradients& gradients,
                     const std::string& name = "");
+  // The two steps of a push to a table with rounds. The first returns the
+  // logical time for the second.
+  absl::StatusOr<uint32_t> Write(const v1::RequestHeader& header,
+                                 const SparseGradients& gradients);
+  void Apply(const v1::RequestHeader& header, const SparseGradients& gradients,
+             uint32_t logical_time, const std::string& name = "");
   void Join(uint32_t worker) {
     registry_.SetRoundMember(WorkerIndex(worker), Generation(1), true);
   }

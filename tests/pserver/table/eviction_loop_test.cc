@@ -64,7 +64,7 @@ class EvictionLoopTest : public testing::Test {
 
   FakeClock clock_;
   TableRegistry registry_;
-  EvictionLoop loop_{&registry_, EvictionLoop::EvictAtOnce(), clock_};
+  EvictionLoop loop_{&registry_, EvictionLoop::DoUnrecorded, clock_};
 };
 
 TEST_F(EvictionLoopTest, IdleRowsGoWhenTheClockSaysSo) {
