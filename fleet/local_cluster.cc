@@ -44,7 +44,7 @@ LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
       clock_(*options.clocks.monotonic),
       start_(clock_.Now()),
       tables_(map_, kOnlyServer, clock_, options.tier_dir),
-      eviction_loop_(&tables_, pserver::EvictionLoop::EvictAtOnce(), clock_) {}
+      eviction_loop_(&tables_, pserver::EvictionLoop::DoUnrecorded, clock_) {}
 
 absl::Status LocalParameterClient::Load(const v1::CheckpointManifest& manifest,
                                         const std::string& folder) {
