@@ -8,20 +8,33 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "cluster/job_file.h"
+#include "cluster/security.h"
 #include "launch/program.h"
 
 namespace oarlock::launch {
 namespace {
 
 constexpr int64_t kLogTailBytes = 64 << 10;
+constexpr char kTokenFileVariable[] = "OARLOCK_TOKEN_FILE";
+
+// All servers and workers of the job are this launcher's.
+bool IsOnThisNodeAlone(const LaunchPlan& plan) {
+  return !plan.collective && plan.processes.size() ==
+                                 plan.server_endpoints.size() +
+                                     plan.worker_endpoints.size();
+}
 
 // Signals are counted, and every launcher looks for what came after its start.
 // A handler can reach nothing but globals.
@@ -111,6 +124,10 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   restarts_of_all_ = options_.attempts_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   OARLOCK_RETURN_IF_ERROR(LockLogs());
+  OARLOCK_RETURN_IF_ERROR(WriteJobFiles());
+  const absl::Cleanup remove = [&plan] {
+    if (IsOnThisNodeAlone(plan)) cluster::RemoveJobFiles(plan.log_dir);
+  };
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
   FollowFirstWorker();
@@ -156,6 +173,26 @@ absl::Status Launcher::LockLogs() {
   return absl::OkStatus();
 }
 
+absl::Status Launcher::WriteJobFiles() {
+  made_token_file_.clear();
+  if (!IsOnThisNodeAlone(*plan_)) return absl::OkStatus();
+  cluster::JobFile job = {.job_id = plan_->job_id,
+                          .server_endpoints = plan_->server_endpoints,
+                          .token_file = options_.token_file};
+  const auto given = plan_->base_environment.find(kTokenFileVariable);
+  if (job.token_file.empty() && given != plan_->base_environment.end()) {
+    job.token_file = given->second;
+  }
+  if (!job.token_file.empty()) {
+    std::error_code error;
+    job.token_file = std::filesystem::absolute(job.token_file, error).string();
+  } else if (absl::c_all_of(plan_->server_endpoints, cluster::IsLoopback)) {
+    OARLOCK_RETURN_IF_ERROR(cluster::WriteRandomToken(plan_->log_dir));
+    job.token_file = made_token_file_ = cluster::JobTokenPath(plan_->log_dir);
+  }
+  return cluster::WriteJobFile(plan_->log_dir, job);
+}
+
 absl::Status Launcher::StartAll() {
   for (const std::string& name : options_.outputs) {
     OARLOCK_RETURN_IF_ERROR(KeepAsOld(absl::StrCat(plan_->log_dir, "/", name)));
@@ -191,6 +228,9 @@ absl::Status Launcher::Start(Process* process) {
   options.environment = plan_->base_environment;
   for (const auto& [name, value] : process->plan->environment) {
     options.environment[name] = value;
+  }
+  if (!made_token_file_.empty()) {
+    options.environment[kTokenFileVariable] = made_token_file_;
   }
   const int restarts = process->restarts + restarts_of_all_;
   if (restarts > 0) {

@@ -66,6 +66,9 @@ struct LauncherOptions {
   // How often the processes of all nodes were started before this run. From 1
   // on they are told so, and their logs go on.
   int attempts_before = 0;
+  // The token of the job's servers, as the user gave it. Empty: where all
+  // servers are on the loopback of this machine, the launcher makes one.
+  std::string token_file = {};
   // Asked about every kPollInterval: whether what runs has to end because of
   // another node.
   struct StopRequest {
@@ -122,6 +125,8 @@ class Launcher {
   static constexpr int kUsageExitCode = 2;
 
   absl::Status LockLogs();
+  // Tells `oarlock ctl` of the job, and its processes the token.
+  absl::Status WriteJobFiles();
   absl::Status StartAll();
   absl::Status Start(Process* process);
   void PollAll();
@@ -150,6 +155,8 @@ class Launcher {
   const LaunchPlan* plan_ = nullptr;
   std::vector<std::string> argv_;
   std::unique_ptr<cluster::LogDirLock> log_dir_lock_;
+  // That it has made; else empty.
+  std::string made_token_file_;
   std::unique_ptr<Guardian> guardian_;
   std::vector<std::unique_ptr<Process>> processes_;
   // Of processes_, not yet handled.

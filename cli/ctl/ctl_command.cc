@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@
 #include "cli/ctl/status_text.h"
 #include "cluster/endpoint.h"
 #include "cluster/environment.h"
+#include "cluster/job_file.h"
 #include "flags/command_line.h"
 #include "proto/config/ctl_config.pb.h"
 #include "proto/config/job_config.pb.h"
@@ -40,8 +42,11 @@ flags::CommandSyntax Syntax() {
           "Looks at a running job, evicts rows, makes a checkpoint, "
           "or ends it. Any server tells of all of them.",
       .examples =
-          "  # the job, its workers, how far it is, its servers\n"
-          "  oarlock ctl status --server 127.0.0.1:6170\n"
+          "  # the job that runs here with --log_dir logs: its workers, how far "
+          "it is, its servers\n"
+          "  oarlock ctl status\n"
+          "  # that of another machine\n"
+          "  oarlock ctl status --server 10.0.0.1:6170 --token_file token\n"
           "  # what the servers hold, by table, and how evenly\n"
           "  oarlock ctl tables --server 127.0.0.1:6170\n"
           "  # the ten keys that are pulled and pushed most, for a program\n"
@@ -67,7 +72,8 @@ flags::CommandSyntax Syntax() {
 flags::FlagSource JobFlags(v1::JobConfig* job) {
   return {
       job,
-      {"job_id", "tls_cert_file", "tls_key_file", "tls_ca_file", "token_file"}};
+      {"job_id", "log_dir", "tls_cert_file", "tls_key_file", "tls_ca_file",
+       "token_file"}};
 }
 
 absl::StatusOr<AdminClientOptions> ClientOptions(const v1::CtlConfig& config,
@@ -84,6 +90,29 @@ absl::StatusOr<AdminClientOptions> ClientOptions(const v1::CtlConfig& config,
   options.job_id = job.job_id();
   options.timeout = absl::Seconds(config.timeout_s());
   return options;
+}
+
+// What was not given, as the job in --log_dir says it: a server, its name, its
+// token. A server of another job needs none of it.
+absl::Status FillFromJobFile(v1::CtlConfig* config, v1::JobConfig* job) {
+  const absl::StatusOr<cluster::JobFile> found =
+      cluster::ReadJobFile(job->log_dir());
+  if (config->server().empty()) {
+    if (!found.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--server is missing, and --log_dir '", job->log_dir(),
+          "' is not that of a running job: ", found.status().message(),
+          "; give one of the two, for example --server 127.0.0.1:6170"));
+    }
+    config->set_server(found->server_endpoints[0]);
+  } else if (!found.ok() ||
+             !absl::c_linear_search(found->server_endpoints,
+                                    config->server())) {
+    return absl::OkStatus();
+  }
+  if (!job->has_job_id()) job->set_job_id(found->job_id);
+  if (!job->has_token_file()) job->set_token_file(found->token_file);
+  return absl::OkStatus();
 }
 
 void PrintText(const std::string& text) { std::fputs(text.c_str(), stdout); }
@@ -340,12 +369,8 @@ int RunCtl(int argc, char** argv) {
                                "'"),
             "; see `oarlock ctl --help`")));
   }
-  if (config.server().empty()) {
-    return flags::ReportUsageError(
-        syntax, absl::InvalidArgumentError(
-                    "--server is missing; give a server of the job, for "
-                    "example --server 127.0.0.1:6170"));
-  }
+  const absl::Status filled = FillFromJobFile(&config, &job);
+  if (!filled.ok()) return flags::ReportUsageError(syntax, filled);
   if (!cluster::ParseEndpoint(config.server()).ok()) {
     return flags::ReportUsageError(
         syntax,

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,6 +11,8 @@
 #include "cli/train/job_watch.h"
 #include "client/server_connections.h"
 #include "cluster/environment.h"
+#include "cluster/job_file.h"
+#include "cluster/security_options.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
 #include "worker/config/training_mode.h"
@@ -32,8 +35,18 @@ absl::StatusOr<launch::LaunchPlan> PlanOf(const v1::TrainConfig& train,
   return launch::PlanLaunch(launch, cluster::ReadEnvironment());
 }
 
+absl::StatusOr<cluster::SecurityOptions> SecurityOf(
+    const v1::JobConfig& config) {
+  cluster::SecurityOptions flags;
+  flags.tls_cert_file = config.tls_cert_file();
+  flags.tls_key_file = config.tls_key_file();
+  flags.tls_ca_file = config.tls_ca_file();
+  flags.token_file = config.token_file();
+  return cluster::SecurityFrom(cluster::ReadEnvironment(), std::move(flags));
+}
+
 client::ConnectionOptions ObserverOf(const launch::LaunchPlan& plan,
-                                     const v1::JobConfig& config,
+                                     const cluster::SecurityOptions& security,
                                      const Clocks& clocks) {
   client::ConnectionOptions options;
   options.clocks = clocks;
@@ -42,10 +55,11 @@ client::ConnectionOptions ObserverOf(const launch::LaunchPlan& plan,
   options.client_name = "progress line";
   options.connect_timeout = absl::Milliseconds(100);
   options.rpc_timeout = absl::Milliseconds(200);
-  options.security.tls_cert_file = config.tls_cert_file();
-  options.security.tls_key_file = config.tls_key_file();
-  options.security.tls_ca_file = config.tls_ca_file();
-  options.security.token_file = config.token_file();
+  options.security = security;
+  // The launcher makes one.
+  if (security.token_file.empty()) {
+    options.security.token_file = cluster::JobTokenPath(plan.log_dir);
+  }
   return options;
 }
 
@@ -106,6 +120,8 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   InitLogging("launcher");
   OARLOCK_ASSIGN_OR_RETURN(const launch::LaunchPlan plan,
                            PlanOf(train, config));
+  OARLOCK_ASSIGN_OR_RETURN(const cluster::SecurityOptions security,
+                           SecurityOf(config));
   std::printf(
       "oarlock   job %s: %d servers, %d workers with %d threads each, %s   "
       "logs in %s\n",
@@ -120,11 +136,12 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   options.workers_restart_all = RoundsRollBack(config);
   options.workers_end_on_signal = !config.watch_dir().empty();
   options.outputs = {kSummaryFile};
+  options.token_file = security.token_file;
   // Until the summary is read: nobody else may write it meanwhile.
   launch::Launcher launcher(options);
   int exit_code;
   {
-    JobWatch watch(StatusSource(ObserverOf(plan, config, clocks)),
+    JobWatch watch(StatusSource(ObserverOf(plan, security, clocks)),
                    config.epochs(), *clocks.monotonic);
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
   }

@@ -88,7 +88,8 @@ class CheckpointTest(harness.SystemTest):
         for _ in range(3):
             result = subprocess.run(
                 [harness.oarlock(), "ctl", "checkpoint", "--server", endpoint,
-                 "--timeout_s", "30", "--json"],
+                 "--log_dir", self.path("job"), "--timeout_s", "30",
+                 "--json"],
                 capture_output=True, text=True,
                 timeout=harness.JOB_DEADLINE_S)
             self.assertEqual(result.returncode, 0,
@@ -282,7 +283,8 @@ class CheckpointTest(harness.SystemTest):
         endpoint = self.coordinator(job)
         self.await_text(self.path("job", "workerlog.0"), r"step \d+")
         subprocess.run(
-            [harness.oarlock(), "ctl", "drain", "--server", endpoint],
+            [harness.oarlock(), "ctl", "drain", "--server", endpoint,
+             "--log_dir", self.path("job")],
             check=True, stdout=subprocess.DEVNULL,
             timeout=harness.JOB_DEADLINE_S)
         self.await_end(job)
@@ -298,8 +300,8 @@ class CheckpointTest(harness.SystemTest):
                          "--print_period", "5")
         self.await_text(self.path("job", "workerlog.0"), r"step \d+")
         subprocess.run(
-            [harness.oarlock(), "ctl", "drain", "--server",
-             self.coordinator(job)],
+            [harness.oarlock(), "ctl", "drain", "--log_dir",
+             self.path("job")],
             check=True, stdout=subprocess.DEVNULL,
             timeout=harness.JOB_DEADLINE_S)
         self.await_end(job)

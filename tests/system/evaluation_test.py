@@ -136,9 +136,9 @@ class EvaluationTest(harness.SystemTest):
         job = self.start_train(*flags, "--log_dir", "stopped")
         self.await_text(self.path("stopped", "workerlog.0"),
                         r"train epoch 1 step")
-        endpoint = re.search(r"(?m)^servers +([^,\s]+)", job.stdout).group(1)
-        subprocess.run([harness.oarlock(), "ctl", "stop", "--server",
-                        endpoint], check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([harness.oarlock(), "ctl", "stop", "--log_dir",
+                        self.path("stopped")], check=True,
+                       stdout=subprocess.DEVNULL,
                        timeout=harness.JOB_DEADLINE_S)
         self.await_success(job)
         self.assertEqual(
@@ -200,7 +200,8 @@ class EvaluationTest(harness.SystemTest):
         self.await_text(self.path("logs", "workerlog.0"), r"step \d+")
         endpoint = re.search(r"(?m)^servers +([^,\s]+)", job.stdout).group(1)
         subprocess.run([harness.oarlock(), "ctl", "stop", "--server", endpoint,
-                        "--reason", "good enough"], check=True,
+                        "--log_dir", self.path("logs"), "--reason",
+                        "good enough"], check=True,
                        stdout=subprocess.DEVNULL,
                        timeout=harness.JOB_DEADLINE_S)
         self.await_success(job)

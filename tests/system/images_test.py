@@ -176,7 +176,7 @@ class ImagesTest(harness.SystemTest):
             harness.read_text(self.path("broken", "serverlog.0"))).group(1)
         self.await_success(self.start(
             harness.oarlock(), "ctl", "checkpoint", "--server", server,
-            name="ctl"))
+            "--log_dir", self.path("broken"), name="ctl"))
         self.kill_all()
         self.await_end(job)
         again = self.launch(servers, 2, *flags, "--checkpoint_dir", folder,

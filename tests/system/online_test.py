@@ -158,13 +158,23 @@ class OnlineTest(harness.SystemTest):
         self.add_file("a")
         job = self.train("job")
         self.await_trained(job, "a")
+        self.assertEqual(
+            os.stat(self.path("job", "token")).st_mode & 0o777, 0o600)
         endpoint = job.stdout.split("servers   ")[1].split(",")[0]
-        subprocess.run([harness.oarlock(), "ctl", "stop", "--server",
-                        endpoint], check=True, stdout=subprocess.DEVNULL,
+        refused = self.start(harness.oarlock(), "ctl", "stop", "--server",
+                             endpoint)
+        self.assertEqual(self.await_end(refused), 1)
+        self.assertIn("the call carries no token", refused.stderr)
+        subprocess.run([harness.oarlock(), "ctl", "stop", "--log_dir",
+                        self.path("job")], check=True, stdout=subprocess.DEVNULL,
                        timeout=harness.JOB_DEADLINE_S)
         self.await_success(job)
         self.assertEqual(self.summary("job")["stop_reason"],
                          "oarlock ctl stop")
+        self.assert_fails(
+            self.start(harness.oarlock(), "ctl", "stop", "--log_dir",
+                       self.path("job")),
+            "is not that of a running job", code=2)
         self.check_all_trained_once()
 
     def kill_while_b_is_trained(self, role, index, *flags):
