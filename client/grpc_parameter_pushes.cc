@@ -206,6 +206,11 @@ grpc::ByteBuffer GrpcParameterClient::FramePush(
   header.set_message_count(static_cast<uint32_t>(push.messages.size()));
   header.set_table_message_count(message.table_messages);
   header.set_round(push.request.round);
+  // Narrower floats may overflow where what was looked at did not.
+  const TableId table =
+      message.sparse != nullptr ? message.sparse->table : message.dense->table;
+  header.set_values_are_finite(formats_.push == v1::FLOAT32 &&
+                               !TableOf(table).allow_nonfinite());
   const auto add = [&](const std::vector<data::ExampleRange>& ranges,
                        auto* to) {
     for (const data::ExampleRange& range : ranges) {

@@ -33,7 +33,7 @@ std::vector<ExportedMoments> MeanAndDeviation(
     double variance = 1;
     if (count > 0) {
       mean.values[c] = statistics[1][c] / count;
-      variance = std::max(0.0f, statistics[2][c] / count);
+      variance = std::max(statistics[2][c] / count, 0.0f);
     }
     deviation.values[c] = static_cast<float>(std::sqrt(variance + epsilon));
   }

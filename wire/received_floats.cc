@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "base/check.h"
+#include "base/finite.h"
 #include "wire/value_format.h"
 
 namespace oarlock::wire {
@@ -23,6 +24,31 @@ ReceivedFloats::ReceivedFloats(SlicedBytes bytes, v1::ValueFormat format)
       format_(format),
       size_(bytes_.size() / ValueBytes(format)) {
   OARLOCK_CHECK(size_ * ValueBytes(format) == bytes_.size());
+}
+
+bool ReceivedFloats::AllFinite() const {
+  if (format_ != v1::FLOAT32) {
+    std::vector<float> scratch;
+    for (size_t begin = 0; begin < size_; begin += kValuesAtOnce) {
+      const size_t now = std::min(size_ - begin, kValuesAtOnce);
+      if (!oarlock::AllFinite(Elements(begin, now, &scratch), now)) return false;
+    }
+    return true;
+  }
+  for (size_t begin = 0; begin < bytes_.size();) {
+    const std::string_view run = bytes_.RunFrom(begin);
+    // A float that straddles two pieces is put together.
+    const size_t now = std::max<size_t>(run.size() / sizeof(float), 1);
+    float straddling = 0;
+    const void* floats = run.data();
+    if (run.size() < sizeof(float)) {
+      bytes_.CopyTo(begin, sizeof(float), &straddling);
+      floats = &straddling;
+    }
+    if (!oarlock::AllFinite(floats, now)) return false;
+    begin += now * sizeof(float);
+  }
+  return true;
 }
 
 void ReceivedFloats::CopyTo(size_t begin, size_t count, float* to) const {

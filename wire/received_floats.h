@@ -25,6 +25,9 @@ class ReceivedFloats {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
+  // Whether no value is infinite or NaN.
+  bool AllFinite() const;
+
   // Writes the values [begin, begin + count) to `to`. REQUIRES: they exist.
   void CopyTo(size_t begin, size_t count, float* to) const;
 

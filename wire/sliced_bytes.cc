@@ -72,6 +72,13 @@ const char* SlicedBytes::Contiguous(size_t begin, size_t size) const {
   return size <= piece.size - offset ? piece.data + offset : nullptr;
 }
 
+std::string_view SlicedBytes::RunFrom(size_t begin) const {
+  OARLOCK_CHECK(begin < size_);
+  const Piece& piece = storage_->pieces[PieceAt(begin)];
+  const size_t offset = begin_ + begin - piece.begin;
+  return {piece.data + offset, std::min(size_ - begin, piece.size - offset)};
+}
+
 void SlicedBytes::CopyTo(size_t begin, size_t size, void* to) const {
   OARLOCK_CHECK(begin <= size_ && size <= size_ - begin);
   if (size == 0) return;

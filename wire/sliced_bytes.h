@@ -44,6 +44,10 @@ class SlicedBytes {
   // REQUIRES: they exist.
   std::string_view View(size_t begin, size_t size, std::string* scratch) const;
 
+  // The received memory from byte `begin` on, as far as it is contiguous.
+  // REQUIRES: there is a byte.
+  std::string_view RunFrom(size_t begin) const;
+
   // The same bytes as a message of their own. Shares the memory.
   grpc::ByteBuffer ToByteBuffer() const;
 

@@ -21,6 +21,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using oarlock::nn::HWY_NAMESPACE::ForLanes;
 using oarlock::nn::HWY_NAMESPACE::Put;
+using oarlock::nn::HWY_NAMESPACE::Rectified;
+using oarlock::nn::HWY_NAMESPACE::RectifiedGradient;
 
 // Number of floats of a block of rows. The first two caches hold such blocks of
 // two arrays.
@@ -79,7 +81,7 @@ HWY_INLINE void Apply(const BatchNormArgs& args, size_t begin, size_t end,
       if (kResidual) {
         value = hn::Add(value, hn::LoadU(d, args.residual + row + c));
       }
-      if (kRelu) value = hn::Max(value, hn::Zero(d));
+      if (kRelu) value = Rectified(d, value);
       hn::StoreU(value, d, y + row + c);
     });
   }
@@ -134,7 +136,7 @@ void Training(const BatchNormArgs& args, Room room, float* HWY_RESTRICT y) {
     const double distance = room.sums[c] / rows;
     const double batch_mean = pivot[c] + distance;
     const double variance =
-        std::max(0.0, room.sums[channels + c] / rows - distance * distance);
+        std::max(room.sums[channels + c] / rows - distance * distance, 0.0);
     mean[c] = static_cast<float>(batch_mean);
     inverse[c] = static_cast<float>(1 / std::sqrt(variance + args.epsilon));
     args.running_mean[c] = static_cast<float>(momentum * args.running_mean[c] +
@@ -183,7 +185,7 @@ struct Masked {
         kMask == Mask::kOutput
             ? hn::LoadU(d, y + i)
             : hn::MulAdd(x, hn::LoadU(d, factor + c), hn::LoadU(d, addend + c));
-    return hn::IfThenElseZero(hn::Gt(out, hn::Zero(d)), g);
+    return RectifiedGradient(d, out, g);
   }
 };
 

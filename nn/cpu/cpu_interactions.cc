@@ -116,7 +116,7 @@ void CpuInteractions::NormMoments(size_t cols, const NormSums& sums,
   const float count = *sums.count;
   for (size_t c = 0; c < cols; ++c) {
     mean[c] = count > 0 ? sums.sum[c] / count : 0;
-    variance[c] = count > 0 ? std::max(0.0f, sums.squares[c] / count) : 1;
+    variance[c] = count > 0 ? std::max(sums.squares[c] / count, 0.0f) : 1;
   }
 }
 

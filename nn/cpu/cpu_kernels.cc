@@ -19,6 +19,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using oarlock::nn::HWY_NAMESPACE::ForLanes;
 using oarlock::nn::HWY_NAMESPACE::Put;
+using oarlock::nn::HWY_NAMESPACE::Rectified;
+using oarlock::nn::HWY_NAMESPACE::RectifiedGradient;
 
 void NarrowInner(size_t m, size_t n, size_t k, Matrix a,
                  const float* HWY_RESTRICT columns, Write write,
@@ -102,7 +104,7 @@ void AddBias(size_t rows, size_t cols, const float* HWY_RESTRICT bias,
     float* HWY_RESTRICT row = y + r * cols;
     ForLanes(cols, [&](auto d, size_t i) HWY_ATTR {
       auto x = hn::Add(hn::LoadU(d, row + i), hn::LoadU(d, bias + i));
-      if (relu) x = hn::Max(x, hn::Zero(d));
+      if (relu) x = Rectified(d, x);
       hn::StoreU(x, d, row + i);
     });
   }
@@ -152,10 +154,7 @@ HWY_INLINE void BiasBackwardOfRows(size_t r, size_t cols,
     for (size_t q = r; q < r + kRows; ++q) {
       const size_t at = q * cols + i;
       auto g = hn::LoadU(d, dy + at);
-      if (relu) {
-        const auto on = hn::Gt(hn::LoadU(d, y + at), hn::Zero(d));
-        g = hn::IfThenElseZero(on, g);
-      }
+      if (relu) g = RectifiedGradient(d, hn::LoadU(d, y + at), g);
       if (rounded != nullptr) {
         StoreRounded(d, g, rounded + at);
       } else if (relu) {
@@ -188,7 +187,13 @@ void AddBiasBackward(size_t rows, size_t cols, const float* HWY_RESTRICT y,
 
 void Relu(size_t size, const float* HWY_RESTRICT x, float* HWY_RESTRICT y) {
   ForLanes(size, [&](auto d, size_t i) HWY_ATTR {
-    hn::StoreU(hn::Max(hn::LoadU(d, x + i), hn::Zero(d)), d, y + i);
+    hn::StoreU(Rectified(d, hn::LoadU(d, x + i)), d, y + i);
+  });
+}
+
+void ReluInPlace(size_t size, float* HWY_RESTRICT y) {
+  ForLanes(size, [&](auto d, size_t i) HWY_ATTR {
+    hn::StoreU(Rectified(d, hn::LoadU(d, y + i)), d, y + i);
   });
 }
 
@@ -197,8 +202,9 @@ void ReluBackward(size_t size, const float* HWY_RESTRICT y,
                   float* HWY_RESTRICT dx) {
   const bool add = write == Write::kAdd;
   ForLanes(size, [&](auto d, size_t i) HWY_ATTR {
-    const auto positive = hn::Gt(hn::LoadU(d, y + i), hn::Zero(d));
-    Put(d, add, hn::IfThenElseZero(positive, hn::LoadU(d, dy + i)), dx + i);
+    Put(d, add,
+        RectifiedGradient(d, hn::LoadU(d, y + i), hn::LoadU(d, dy + i)),
+        dx + i);
   });
 }
 
@@ -391,6 +397,7 @@ HWY_EXPORT(RoundToBfloat16);
 HWY_EXPORT(AddBias);
 HWY_EXPORT(AddBiasBackward);
 HWY_EXPORT(Relu);
+HWY_EXPORT(ReluInPlace);
 HWY_EXPORT(ReluBackward);
 HWY_EXPORT(CopyColumns);
 HWY_EXPORT(SumColumns);
@@ -453,6 +460,9 @@ void AddBiasBackwardRounded(size_t rows, size_t cols, const float* y,
 }
 void Relu(size_t size, const float* x, float* y) {
   HWY_DYNAMIC_DISPATCH(Relu)(size, x, y);
+}
+void ReluInPlace(size_t size, float* y) {
+  HWY_DYNAMIC_DISPATCH(ReluInPlace)(size, y);
 }
 void ReluBackward(size_t size, const float* y, const float* dy, Write write,
                   float* dx) {

@@ -47,6 +47,7 @@ void AddBiasBackward(size_t rows, size_t cols, const float* y,
                      Activation activation, float* dy, Write write,
                      float* dbias);
 void Relu(size_t size, const float* x, float* y);
+void ReluInPlace(size_t size, float* y);
 void ReluBackward(size_t size, const float* y, const float* dy, Write write,
                   float* dx);
 void CopyColumns(size_t rows, size_t cols, const float* x, size_t x_stride,

@@ -37,6 +37,19 @@ HWY_INLINE void Put(D d, bool add, hn::Vec<D> value, float* to) {
   hn::StoreU(value, d, to);
 }
 
+// ReLU. NaN stays NaN, which Max would not do.
+template <class D>
+HWY_INLINE hn::Vec<D> Rectified(D d, hn::Vec<D> x) {
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+}
+
+// The gradient `dy` behind a ReLU whose output was y. Where y is NaN it passes,
+// so that NaN does not become a gradient of zero.
+template <class D>
+HWY_INLINE hn::Vec<D> RectifiedGradient(D d, hn::Vec<D> y, hn::Vec<D> dy) {
+  return hn::IfThenZeroElse(hn::Le(y, hn::Zero(d)), dy);
+}
+
 }  // namespace oarlock::nn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -115,7 +115,8 @@ void MaxPool(const PoolingShape& shape, Activation activation,
         element = k * kernel_width + p.columns.begin;
         for (size_t l = p.columns.begin; l < p.columns.end; ++l) {
           const auto value = hn::LoadU(d, pixel);
-          const auto larger = hn::Gt(value, best);
+          // NaN is the largest.
+          const auto larger = hn::Or(hn::Gt(value, best), hn::IsNaN(value));
           best = hn::IfThenElse(larger, value, best);
           from = hn::IfThenElse(hn::RebindMask(number, larger),
                                 hn::Set(number, static_cast<int32_t>(element)),
@@ -126,10 +127,10 @@ void MaxPool(const PoolingShape& shape, Activation activation,
         first += shape.image.width * channels;
       }
       if (relu) {
-        const auto passes = hn::Gt(best, hn::Zero(d));
-        best = hn::IfThenElseZero(passes, best);
-        from = hn::IfThenElse(hn::RebindMask(number, passes), from,
-                              hn::Set(number, kNoneChosen));
+        const auto stops = hn::Le(best, hn::Zero(d));
+        best = hn::IfThenZeroElse(stops, best);
+        from = hn::IfThenElse(hn::RebindMask(number, stops),
+                              hn::Set(number, kNoneChosen), from);
       }
       hn::StoreU(best, d, y + position * channels + c);
       hn::StoreU(hn::DemoteTo(byte, from), byte,

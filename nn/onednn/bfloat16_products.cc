@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "nn/cpu/cpu_kernels.h"
 #include "nn/cpu/math_threads.h"
 
 namespace oarlock::nn {
@@ -26,7 +27,6 @@ Kind KindOf(const Bfloat16Product& p) {
   size_t flags = p.a.transposed ? 1 : 0;
   flags = flags * 2 + (p.b.transposed ? 1 : 0);
   flags = flags * 2 + (p.bias != nullptr ? 1 : 0);
-  flags = flags * 2 + (p.activation == Activation::kRelu ? 1 : 0);
   flags = flags * 2 + (p.write == Write::kAdd ? 1 : 0);
   return {p.m, p.n, p.k, p.a.stride, p.b.stride, p.c_stride, flags};
 }
@@ -54,9 +54,6 @@ Primitive NewPrimitive(const dnnl::engine& engine, const Bfloat16Product& p) {
   const auto bias = Describe(1, p.n, p.n, false, f32);
   dnnl::post_ops after;
   if (p.write == Write::kAdd) after.append_sum(1);
-  if (p.activation == Activation::kRelu) {
-    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-  }
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(after);
@@ -128,6 +125,13 @@ void Bfloat16Products::Run(const Bfloat16Product& product) {
   OARLOCK_CHECK(dnnl_primitive_execute(
                     primitive.matmul.get(), state_->stream.get(),
                     static_cast<int>(num_args), args.data()) == dnnl_success);
+  if (product.activation == Activation::kNone) return;
+  // oneDNN's own makes 0 of NaN.
+  ParallelFor(threads_, product.m, [&](size_t begin, size_t end) {
+    for (size_t row = begin; row < end; ++row) {
+      cpu_kernels::ReluInPlace(product.n, product.c + row * product.c_stride);
+    }
+  });
 }
 
 bool CpuMultipliesBfloat16() {

@@ -48,8 +48,7 @@ class Bfloat16Products {
   explicit Bfloat16Products(int threads);
   ~Bfloat16Products();
 
-  // Allocates only for a new kind of product (sizes, strides, bias, activation,
-  // write).
+  // Allocates only for a new kind of product (sizes, strides, bias, write).
   void Run(const Bfloat16Product& product);
 
  private:

@@ -184,11 +184,7 @@ void OneDnnConvolutions::State::MakeForward(const ConvolutionArgs& args,
                                            a.y, a.strides, a.padding, a.padding)
                            : Forward::desc(kUse, kHow, a.x, a.weight, a.y,
                                            a.strides, a.padding, a.padding);
-  dnnl::post_ops after;
-  if (args.activation == Activation::kRelu) {
-    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-  }
-  const Forward::primitive_desc desc(wanted, Attributes(after), engine);
+  const Forward::primitive_desc desc(wanted, Attributes({}), engine);
   primitives.forward_desc = desc;
   primitives.weight = desc.weights_desc();
   primitives.reorder_weight =
@@ -312,6 +308,13 @@ void OneDnnConvolutions::Forward(const ConvolutionArgs& args, float* y) {
     s.Run(primitives.forward, {x, weight, y, args.bias});
   } else {
     s.Run(primitives.forward, {x, weight, y});
+  }
+  // oneDNN's own makes 0 of NaN.
+  if (args.activation == Activation::kRelu) {
+    ParallelFor(threads_, args.images * args.shape.output_size(),
+                [&](size_t begin, size_t end) {
+                  cpu_kernels::ReluInPlace(end - begin, y + begin);
+                });
   }
 }
 

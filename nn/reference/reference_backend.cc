@@ -66,7 +66,7 @@ class ReferenceBackend final : public ReferenceInteractions {
     for (size_t j = 0; j < cols; ++j) {
       double sum = 0;
       for (size_t i = j; i < rows * cols; i += cols) {
-        if (activation == Activation::kRelu && !(y[i] > 0)) dy[i] = 0;
+        if (activation == Activation::kRelu && y[i] <= 0) dy[i] = 0;
         sum += dy[i];
       }
       if (write == Write::kAdd) sum += dbias[j];
@@ -80,7 +80,7 @@ class ReferenceBackend final : public ReferenceInteractions {
   void ReluBackward(size_t size, const float* y, const float* dy, Write write,
                     float* dx) override {
     for (size_t i = 0; i < size; ++i) {
-      Put(write, y[i] > 0 ? dy[i] : 0, &dx[i]);
+      Put(write, y[i] <= 0 ? 0 : dy[i], &dx[i]);
     }
   }
 

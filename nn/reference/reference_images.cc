@@ -57,7 +57,7 @@ double Activate(Activation activation, double value) {
 }
 
 bool Passes(Activation activation, const float* y, size_t i) {
-  return activation == Activation::kNone || y[i] > 0;
+  return activation == Activation::kNone || !(y[i] <= 0);
 }
 
 // For each position, the number of its elements inside the image.
@@ -155,14 +155,16 @@ void ReferenceImages::MaxPool(const PoolingShape& shape, Activation activation,
     for (size_t c = 0; c < channels; ++c) {
       const size_t at = t.output * channels + c;
       const float value = x[t.input * channels + c];
-      if (chosen[at] != kNoneChosen && !(value > y[at])) continue;
+      // NaN is the largest.
+      if (chosen[at] != kNoneChosen && !(value > y[at]) && !std::isnan(value))
+        continue;
       y[at] = value;
       chosen[at] = static_cast<uint8_t>(t.element);
     }
   });
   if (activation == Activation::kNone) return;
   for (size_t i = 0; i < shape.output_size(); ++i) {
-    if (y[i] > 0) continue;
+    if (!(y[i] <= 0)) continue;
     y[i] = 0;
     chosen[i] = kNoneChosen;
   }

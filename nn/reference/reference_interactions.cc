@@ -282,7 +282,7 @@ void ReferenceInteractions::NormMoments(size_t cols, const NormSums& sums,
   for (size_t c = 0; c < cols; ++c) {
     mean[c] = count > 0 ? static_cast<float>(sums.sum[c] / count) : 0;
     variance[c] =
-        count > 0 ? static_cast<float>(std::max(0.0, sums.squares[c] / count))
+        count > 0 ? static_cast<float>(std::max(sums.squares[c] / count, 0.0))
                   : 1;
   }
 }

@@ -87,14 +87,18 @@ absl::Status CheckStatistics(const TableEntry& entry, absl::string_view name,
   return absl::OkStatus();
 }
 
-// A client checks the whole push before its first message leaves. This is for
-// clients that do not.
+// A client checks the whole push before its first message leaves, and says so.
+// This is for the others.
 absl::Status CheckGradients(const TableEntry& entry,
+                            const v1::RequestHeader& header,
                             const wire::ReceivedFloats& values) {
-  // What is not aligned is copied; that stays in the first-level cache.
   constexpr size_t kFloatsAtATime = 2048;
-  thread_local std::vector<float> scratch;
-  if (entry.config.allow_nonfinite()) return absl::OkStatus();
+  if (header.values_are_finite() || entry.config.allow_nonfinite() ||
+      values.AllFinite()) {
+    return absl::OkStatus();
+  }
+  // Which one it is.
+  std::vector<float> scratch;
   for (size_t begin = 0; begin < values.size(); begin += kFloatsAtATime) {
     const size_t n = std::min(kFloatsAtATime, values.size() - begin);
     const float* const floats = values.Elements(begin, n, &scratch);
@@ -425,7 +429,7 @@ absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
         entry->config.name(), push->num_values, push->num_keys,
         push->num_keys * dim, dim));
   }
-  OARLOCK_RETURN_IF_ERROR(CheckGradients(*entry, push->values));
+  OARLOCK_RETURN_IF_ERROR(CheckGradients(*entry, push->header, push->values));
   OARLOCK_RETURN_IF_ERROR(
       CheckStatistics(*entry, "show", push->shows, push->num_keys));
   OARLOCK_RETURN_IF_ERROR(
@@ -447,7 +451,7 @@ absl::StatusOr<TableEntry*> ParameterHandler::CheckPush(
         entry->config.name(), push->num_values, push->blocks.size(),
         num_values));
   }
-  OARLOCK_RETURN_IF_ERROR(CheckGradients(*entry, push->values));
+  OARLOCK_RETURN_IF_ERROR(CheckGradients(*entry, push->header, push->values));
   OARLOCK_RETURN_IF_ERROR(LeaveRoundsOut(push->header, *entry, message));
   return entry;
 }

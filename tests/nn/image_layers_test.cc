@@ -167,6 +167,8 @@ TEST_P(ImageLayerTest, GradientMatchesFiniteDifferences) {
   loss();
   workspace.Backward(&step.output);
   ExpectGradientsMatchDifferences(step, loss);
+  ExpectNanReachesTheLoss(step, loss,
+                          [&] { workspace.Backward(&step.output); });
 }
 
 TEST_P(ImageLayerTest, AccumulatedGradientsAreTwiceThoseOfOneStep) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -249,6 +250,69 @@ TEST_P(ImageOperationsTest, OfEqualPixelsTheFirstIsChosen) {
   math_->MaxPool({1, {2, 2}, 1, SquareWindow(2)}, Activation::kNone, x.data(),
                  y.data(), chosen.data());
   EXPECT_EQ(chosen.Read(), (std::vector<uint8_t>{0}));
+}
+
+TEST_P(ImageOperationsTest, NanStaysNan) {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+    for (size_t at = 0; at < 4; ++at) {
+      std::vector<float> pixels = {3, 5, 2, -1};
+      pixels[at] = kNan;
+      Array x(math_.get(), pixels);
+      Array y(math_.get(), {0});
+      Bytes chosen(math_.get(), {9});
+      math_->MaxPool({1, {2, 2}, 1, SquareWindow(2)}, activation, x.data(),
+                     y.data(), chosen.data());
+      EXPECT_TRUE(std::isnan(y.Read()[0])) << at;
+      EXPECT_EQ(chosen.Read()[0], at);
+    }
+    // One of two channels, at inference and in training.
+    for (const bool training : {false, true}) {
+      Array x(math_.get(), {1, kNan, 2, 3});
+      Array y(math_.get(), {0, 0, 0, 0});
+      Array ones(math_.get(), {1, 1});
+      Array zeros(math_.get(), {0, 0});
+      Array variance(math_.get(), {1, 1});
+      BackendArray scratch(math_.get(), 4 * sizeof(float));
+      BatchNormArgs args;
+      args.rows = 2;
+      args.channels = 2;
+      args.epsilon = 1e-2f;
+      args.momentum = 0.9f;
+      args.activation = activation;
+      args.x = x.data();
+      args.scale = ones.data();
+      args.shift = zeros.data();
+      args.running_mean = zeros.data();
+      args.running_variance = variance.data();
+      args.scratch = scratch.floats();
+      if (training) {
+        math_->BatchNormTraining(args, y.data());
+      } else {
+        math_->BatchNormInference(args, y.data());
+      }
+      EXPECT_TRUE(std::isnan(y.Read()[1])) << training;
+      EXPECT_FALSE(std::isnan(y.Read()[2])) << training;
+    }
+    // Of 3x3 pixels the first is NaN: all sums of a 2x2 window over it are.
+    const ConvolutionShape shape = {{3, 3}, 1, 1, SquareWindow(2)};
+    Array x(math_.get(), {kNan, 1, 1, 1, 1, 1, 1, 1, 1});
+    Array weight(math_.get(), {1, 1, 1, 1});
+    Array y(math_.get(), {0, 0, 0, 0});
+    Array bias(math_.get(), {0});
+    BackendArray scratch(
+        math_.get(), (math_->ConvolutionScratch(1, shape) + 1) * sizeof(float));
+    ConvolutionArgs args;
+    args.images = 1;
+    args.shape = shape;
+    args.activation = activation;
+    args.x = x.data();
+    args.weight = weight.data();
+    args.bias = bias.data();
+    args.scratch = scratch.floats();
+    math_->Convolution(args, y.data());
+    EXPECT_TRUE(std::isnan(y.Read()[0]));
+    EXPECT_EQ(y.Read()[3], 4);
+  }
 }
 
 // What the networks of the examples rely on.

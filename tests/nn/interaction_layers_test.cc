@@ -204,6 +204,8 @@ TEST_P(InteractionGradientTest, MatchesFiniteDifferences) {
   loss();
   workspace.Backward(&step.output);
   ExpectGradientsMatchDifferences(step, loss);
+  ExpectNanReachesTheLoss(step, loss,
+                          [&] { workspace.Backward(&step.output); });
 }
 
 // A backend with memory of its own that leaves these operations to the host.

@@ -209,6 +209,8 @@ TEST_P(LayerGradientTest, MatchesFiniteDifferences) {
   loss();
   workspace.Backward(&step.output);
   ExpectGradientsMatchDifferences(step, loss);
+  ExpectNanReachesTheLoss(step, loss,
+                          [&] { workspace.Backward(&step.output); });
 }
 
 // A network of one layer under test and what makes it complete.

@@ -140,6 +140,31 @@ void ExpectGradientsMatchDifferences(RandomStep& step,
   EXPECT_LE(tally.kinks, kMaxKinks * tally.compared);
 }
 
+void ExpectNanReachesTheLoss(RandomStep& step,
+                             const std::function<double()>& loss,
+                             const std::function<void()>& backward) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const auto is_nan = [](float value) { return std::isnan(value); };
+  const bool has_rows = !step.shape.row_dims.empty();
+  if (has_rows) {
+    const size_t dim = step.shape.row_dims[0];
+    std::fill_n(step.rows[0].begin() + step.row_of_key[0][0] * dim, dim, kNan);
+  } else {
+    std::fill_n(step.dense.begin(), step.shape.num_dense, kNan);
+  }
+  EXPECT_TRUE(std::isnan(loss()));
+  for (std::vector<float>& gradients : step.row_gradients) {
+    std::fill(gradients.begin(), gradients.end(), 0.0f);
+  }
+  std::fill(step.parameter_gradients.begin(), step.parameter_gradients.end(),
+            0.0f);
+  backward();
+  EXPECT_TRUE(std::any_of(step.parameter_gradients.begin(),
+                          step.parameter_gradients.end(), is_nan) ||
+              (has_rows && std::any_of(step.row_gradients[0].begin(),
+                                       step.row_gradients[0].end(), is_nan)));
+}
+
 void ExpectClose(const std::vector<float>& a, const std::vector<float>& b,
                  float tolerance, const std::string& what) {
   ASSERT_EQ(a.size(), b.size()) << what;

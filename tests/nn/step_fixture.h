@@ -63,6 +63,12 @@ void ExpectGradientsMatchDifferences(RandomStep& step,
                                      const std::function<double()>& loss,
                                      double tolerance = 4e-3);
 
+// Makes the row of the first key NaN, or without rows the first example's dense
+// features, runs the step, and expects NaN as the loss and among the gradients.
+void ExpectNanReachesTheLoss(RandomStep& step,
+                             const std::function<double()>& loss,
+                             const std::function<void()>& backward);
+
 // |a - b| <= tolerance * (1 + |a|), element by element; NaN differs.
 void ExpectClose(const std::vector<float>& a, const std::vector<float>& b,
                  float tolerance, const std::string& what);

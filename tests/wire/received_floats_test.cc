@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,27 @@ SlicedBytes Received(const std::string& bytes, size_t max_slice_bytes,
     at += size;
   }
   return SlicedBytes(slices, message.size() - bytes.size(), bytes.size());
+}
+
+TEST(ReceivedFloatsTest, AValueThatIsNotFiniteIsFoundWhereverItLies) {
+  constexpr uint64_t kSeed = 2;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  RandomSequence r(kSeed);
+  for (int round = 0; round < 600; ++round) {
+    const v1::ValueFormat format = kFormats[round % 3];
+    std::vector<float> values = ExactFloats(r.Below(3000), &r);
+    const size_t max_slice = 1 + r.Below(round % 2 == 0 ? 9 : 5000);
+    const ReceivedFloats sound(
+        Received(Encoded(format, values), max_slice, &r), format);
+    ASSERT_TRUE(sound.AllFinite()) << round;
+    if (values.empty()) continue;
+    values[r.Below(values.size())] =
+        round % 4 < 2 ? std::numeric_limits<float>::quiet_NaN()
+                      : -std::numeric_limits<float>::infinity();
+    const ReceivedFloats spoilt(
+        Received(Encoded(format, values), max_slice, &r), format);
+    ASSERT_FALSE(spoilt.AllFinite()) << round;
+  }
 }
 
 TEST(ReceivedFloatsTest, EveryPartOfEveryFormatIsWhatWasSent) {

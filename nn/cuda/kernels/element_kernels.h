@@ -48,7 +48,7 @@ struct ReluBackwardBody {
   const float* dy;
   float* dx;
   OARLOCK_DEVICE void operator()(size_t i) const {
-    Put(write, y[i] > 0 ? dy[i] : 0, &dx[i]);
+    Put(write, y[i] <= 0 ? 0 : dy[i], &dx[i]);
   }
 };
 

@@ -148,12 +148,13 @@ struct MaxPoolBody {
         const float value =
             x[((at.image * r.image + row) * q.image + column) * channels +
               at.channel];
-        if (choice != kNoneChosen && !(value > most)) continue;
+        // NaN, which alone differs from itself, is the largest.
+        if (choice != kNoneChosen && !(value > most) && value == value) continue;
         most = value;
         choice = static_cast<uint8_t>(k * q.kernel + l);
       }
     }
-    if (activation == Activation::kRelu && !(most > 0)) {
+    if (activation == Activation::kRelu && most <= 0) {
       most = 0;
       choice = kNoneChosen;
     }

@@ -44,7 +44,7 @@ struct NormTerms {
   const float* dy;
   const float* statistics;
   OARLOCK_DEVICE float Gradient(size_t i) const {
-    return activation == Activation::kNone || y[i] > 0 ? dy[i] : 0;
+    return activation == Activation::kRelu && y[i] <= 0 ? 0 : dy[i];
   }
   OARLOCK_DEVICE float Deviation(size_t col) const {
     return std::sqrt(statistics[cols + col] + epsilon);
@@ -146,7 +146,7 @@ struct NormMomentsBody {
     const double n = *examples;
     const double of_squares = n > 0 ? squares[c] / n : 1;
     mean[c] = n > 0 ? static_cast<float>(sum[c] / n) : 0;
-    variance[c] = of_squares > 0 ? static_cast<float>(of_squares) : 0;
+    variance[c] = of_squares < 0 ? 0 : static_cast<float>(of_squares);
   }
 };
 

@@ -104,7 +104,7 @@ struct BiasGradientTerm {
   float* dy;
   OARLOCK_DEVICE float operator()(size_t row, size_t col) const {
     const size_t i = row * cols + col;
-    if (activation == Activation::kRelu && !(y[i] > 0)) dy[i] = 0;
+    if (activation == Activation::kRelu && y[i] <= 0) dy[i] = 0;
     return dy[i];
   }
 };
@@ -228,7 +228,7 @@ struct SigmoidTerm {
   OARLOCK_DEVICE double operator()(size_t row, double* illegal) const {
     const double x = logits[row];
     probabilities[row] = static_cast<float>(1 / (1 + std::exp(-x)));
-    return (x > 0 ? x : 0) - x * labels[row] +
+    return (x < 0 ? 0 : x) - x * labels[row] +
            std::log1p(std::exp(x > 0 ? -x : x));
   }
 };

@@ -257,6 +257,52 @@ TEST_P(MathBackendTest, ReluAndItsGradientOfAllSizes) {
   }
 }
 
+// What is NaN here is NaN in the reference, and there by hand.
+TEST_P(MathBackendTest, NanStaysNan) {
+  Array x(math_.get(), {-1, kNan, 2});
+  Array y(math_.get(), {0, 0, 0});
+  math_->Relu(3, x.data(), y.data());
+  EXPECT_TRUE(std::isnan(y.Read()[1]));
+  Array dy(math_.get(), {5, kNan, 7});
+  Array dx(math_.get(), {0, 0, 0});
+  math_->ReluBackward(3, y.data(), dy.data(), Write::kOverwrite, dx.data());
+  EXPECT_TRUE(std::isnan(dx.Read()[1]));
+  const auto spoilt = [&](size_t size) {
+    std::vector<float> values = Random(size);
+    for (size_t i = 0; i < size; i += 5) values[i] = kNan;
+    return values;
+  };
+  for (const size_t size : {1, 7, 37, 1003}) {
+    Compare({spoilt(size), spoilt(size), spoilt(3 * size)},
+            {std::vector<float>(size), std::vector<float>(size), Random(size),
+             spoilt(3 * size)},
+            [&](MathBackend& math, Arrays& in, Arrays& out) {
+              math.Relu(size, in[0].data(), out[0].data());
+              math.ReluBackward(size, out[0].data(), in[1].data(),
+                                Write::kOverwrite, out[1].data());
+              math.AddBias(3, size, in[0].data(), Activation::kRelu,
+                           out[3].data());
+              math.AddBiasBackward(3, size, out[3].data(), Activation::kRelu,
+                                   in[2].data(), Write::kAdd, out[2].data());
+            });
+  }
+  // Row 1 of the input, then a column of the weights.
+  for (const bool in_weights : {false, true}) {
+    const LinearCase c = {6,    33,   17, 33, true, Activation::kRelu,
+                          Write::kOverwrite};
+    std::vector<float> input = Random(c.rows * c.inputs);
+    std::vector<float> weights = Random(c.inputs * c.outputs);
+    (in_weights ? weights : input)[c.inputs + 3] = kNan;
+    Compare({input, weights, Random(c.outputs), Random(c.rows * c.outputs),
+             Random(c.rows * c.outputs)},
+            {std::vector<float>(c.rows * c.outputs),
+             std::vector<float>(c.inputs * c.outputs),
+             std::vector<float>(c.outputs),
+             std::vector<float>(c.rows * c.dx_width)},
+            RunLinear(c), ProductTolerance(c.inputs, false));
+  }
+}
+
 TEST_P(MathBackendTest, ColumnsAreCopiedAndSummed) {
   for (size_t rows : kRows) {
     for (size_t cols : kCols) {
