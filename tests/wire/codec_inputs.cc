@@ -50,6 +50,7 @@ v1::RequestHeader RandomPushHeader(RandomSequence* r) {
   h.clear_min_version();
   h.set_sequence(1 + AnyNumber(40, r));
   h.set_oldest_unanswered(AnyNumber(40, r));
+  h.set_values_are_finite(r->Below(2) != 0);
   h.set_cut(AnyNumber(20, r));
   h.set_message_count(1 + r->Below(20));
   h.set_message_index(r->Below(h.message_count()));
@@ -241,7 +242,7 @@ namespace {
 
 // Number of a field that no message of the data plane has.
 int UnknownNumber(RandomSequence* r) {
-  constexpr int kNumbers[] = {19, 31, 100, 2047, 2048, 536870911};
+  constexpr int kNumbers[] = {23, 31, 100, 2047, 2048, 536870911};
   return kNumbers[r->Below(6)];
 }
 
