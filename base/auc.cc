@@ -1,8 +1,11 @@
 #include "base/auc.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
+
+#include "absl/strings/str_format.h"
 
 namespace oarlock {
 
@@ -50,6 +53,15 @@ uint64_t AucHistogram::num_positives() const {
 
 uint64_t AucHistogram::num_negatives() const {
   return std::accumulate(negatives_.begin(), negatives_.end(), uint64_t{0});
+}
+
+std::string AucText(double auc, int digits, double label_mean,
+                    uint64_t num_examples) {
+  if (!std::isnan(auc)) return absl::StrFormat("%.*f", digits, auc);
+  if (num_examples == 0) return "-";
+  if (label_mean != 0 && label_mean != 1) return "nan";
+  return absl::StrFormat("cannot be told: all %d labels are %d", num_examples,
+                         label_mean == 1 ? 1 : 0);
 }
 
 }  // namespace oarlock

@@ -4,8 +4,10 @@
 #ifndef OARLOCK_BASE_AUC_H_
 #define OARLOCK_BASE_AUC_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace oarlock {
@@ -13,10 +15,16 @@ namespace oarlock {
 // Counts positive and negative examples per bucket of predicted probability.
 // All positives of a bucket tie with all its negatives, so the result is off
 // by at most half the probability that a positive and a negative example share
-// a bucket. Not thread-safe: one per thread, then Merge.
+// a bucket. A bucket is narrow in log odds, so this holds for rare clicks as
+// for frequent ones: below 1/2 each factor of two from 2^-32 on has 512
+// buckets, above it each factor of two of 1 - p, down to 2^-24, which is all
+// that a float can tell from 1. Not thread-safe: one per thread, then Merge.
 class AucHistogram {
  public:
-  static constexpr uint32_t kNumBuckets = 16384;
+  // In the order of p: 0, below 1/2, from 1/2 on, 1.
+  static constexpr uint32_t kBelowHalf = 31 * 512;
+  static constexpr uint32_t kFromHalf = 23 * 512 + 1;
+  static constexpr uint32_t kNumBuckets = 1 + kBelowHalf + kFromHalf + 1;
 
   AucHistogram() : positives_(kNumBuckets), negatives_(kNumBuckets) {}
 
@@ -52,13 +60,30 @@ class AucHistogram {
   static uint32_t BucketOf(float probability) {
     if (!(probability > 0.0f)) return 0;
     if (probability >= 1.0f) return kNumBuckets - 1;
-    return static_cast<uint32_t>(probability * kNumBuckets);
+    if (probability < 0.5f) return 1 + Steps(probability, 32);
+    return kBelowHalf + kFromHalf - Steps(1 - probability, 24);
   }
 
  private:
+  // In how many steps, 512 for each factor of two, `p` in (0, 1/2] lies above
+  // 2^-octaves. 0 where it lies below.
+  static uint32_t Steps(float p, uint32_t octaves) {
+    constexpr uint32_t kExponentOfOne = 127;
+    constexpr int kBitsBelowStep = 23 - 9;
+    const uint32_t steps = std::bit_cast<uint32_t>(p) >> kBitsBelowStep;
+    const uint32_t first = (kExponentOfOne - octaves) << 9;
+    return steps < first ? 0 : steps - first;
+  }
+
   std::vector<uint64_t> positives_;  // [kNumBuckets]
   std::vector<uint64_t> negatives_;
 };
+
+// "0.7312", or why there is no AUC: "cannot be told: all 4000 labels are 1".
+// `digits` behind the point; `label_mean` is that of `num_examples` labels. "-"
+// without examples.
+std::string AucText(double auc, int digits, double label_mean,
+                    uint64_t num_examples);
 
 }  // namespace oarlock
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/auc.h"
 #include "base/log.h"
 #include "base/process/malloc.h"
 #include "base/status_macros.h"
@@ -162,8 +163,12 @@ std::string ReportText(const InferenceReport& report,
                           report.num_comments);
   }
   if (!std::isnan(report.logloss)) {
-    absl::StrAppendFormat(&text, "AUC       %.6f  logloss %.6f\n", report.auc,
-                          report.logloss);
+    const uint64_t num_examples =
+        report.num_lines - report.num_bad_lines - report.num_comments;
+    absl::StrAppendFormat(
+        &text, "AUC       %s  logloss %.6f\n",
+        AucText(report.auc, 6, report.label_mean, num_examples),
+        report.logloss);
   }
   return text;
 }
@@ -174,7 +179,8 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   InferenceOptions options;
   // First: the files are the fastest to look at.
   OARLOCK_ASSIGN_OR_RETURN(
-      options.files, data::ExpandFileList(absl::StrJoin(infer.files(), ",")));
+      options.files, data::ExpandFileList(std::vector<std::string>(
+                         infer.files().begin(), infer.files().end())));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ScoreFile> scores,
                            ScoreFile::Create(infer.out()));
   OARLOCK_ASSIGN_OR_RETURN(const TrainedModel trained,

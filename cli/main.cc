@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/process/crash_handler.h"
 #include "cli/armed_fault.h"
 #include "cli/commands.h"
+#include "flags/message_flags.h"
 
 namespace {
 
@@ -21,6 +23,13 @@ void PrintUsage(std::FILE* out) {
   }
 }
 
+const oarlock::cli::Command* Find(const char* name) {
+  for (const oarlock::cli::Command& command : oarlock::cli::Commands()) {
+    if (std::strcmp(name, command.name) == 0) return &command;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -31,9 +40,18 @@ int main(int argc, char** argv) {
   }
   const char* const word =
       std::strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
-  if (std::strcmp(word, "--help") == 0 || std::strcmp(word, "-h") == 0) {
-    PrintUsage(stdout);
-    return 0;
+  for (const char* help : {"--help", "-h", "help"}) {
+    if (std::strcmp(word, help) != 0) continue;
+    // "oarlock help train" is "oarlock train --help".
+    const oarlock::cli::Command* const command =
+        argc > 2 ? Find(argv[2]) : nullptr;
+    if (command == nullptr) {
+      PrintUsage(stdout);
+      return 0;
+    }
+    char flag[] = "--help";
+    char* words[] = {argv[0], argv[2], flag, nullptr};
+    return command->run(3, words, oarlock::Clocks());
   }
   const absl::Status armed =
       oarlock::cli::ArmFaultOfEnvironment(oarlock::Clock::Monotonic());
@@ -41,13 +59,17 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "oarlock: %s\n", std::string(armed.message()).c_str());
     return 2;
   }
-  for (const oarlock::cli::Command& command : oarlock::cli::Commands()) {
-    if (std::strcmp(word, command.name) == 0) {
-      return command.run(argc, argv, oarlock::Clocks());
-    }
+  if (const oarlock::cli::Command* command = Find(word); command != nullptr) {
+    return command->run(argc, argv, oarlock::Clocks());
   }
-  std::fprintf(stderr,
-               "oarlock: there is no command '%s'; see `oarlock --help`\n",
-               word);
+  std::vector<std::string> names;
+  for (const oarlock::cli::Command& command : oarlock::cli::Commands()) {
+    names.emplace_back(command.name);
+  }
+  const std::string closest = oarlock::flags::ClosestName(word, names);
+  std::fprintf(
+      stderr, "oarlock: there is no command '%s'%s; see `oarlock --help`\n",
+      word,
+      closest.empty() ? "" : (" (did you mean " + closest + "?)").c_str());
   return 2;
 }

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -101,8 +105,38 @@ absl::Status CheckNumber(const FieldDescriptor* field, double value) {
   return absl::OkStatus();
 }
 
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// "s3" of "s3://bucket/data"; empty: `value` begins with no scheme.
+absl::string_view SchemeOf(absl::string_view value) {
+  const size_t end = value.find("://");
+  if (end == absl::string_view::npos || end == 0) return {};
+  const absl::string_view scheme = value.substr(0, end);
+  const bool legal = absl::c_all_of(scheme, [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '+' || c == '-' || c == '.';
+  });
+  return legal ? scheme : absl::string_view();
+}
+
+// No flag reads addresses of stores or of the web. As a path, one would become
+// a folder "s3:" here.
+absl::Status CheckHasNoScheme(const FieldDescriptor* field,
+                              const std::string& value) {
+  if (field->name() == "reason" || SchemeOf(value).empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", field->name(), " is \"", value, "\"; ", SchemeOf(value),
+      ":// is not read; it must be a path on this machine: mount the store, or "
+      "copy from it and to it"));
+}
+
 absl::Status CheckString(const FieldDescriptor* field,
                          const std::string& value) {
+  OARLOCK_RETURN_IF_ERROR(CheckHasNoScheme(field, value));
   const auto& legal = Options(field).one_of();
   if (legal.empty() ||
       std::find(legal.begin(), legal.end(), value) != legal.end()) {
@@ -328,6 +362,11 @@ absl::Status SetFlag(const FieldDescriptor* field,
   }
   reflection->ClearField(message, field);
   for (const std::string& word : words) {
+    // A path may have a comma.
+    if (absl::EndsWith(field->name(), "files") && Exists(word)) {
+      reflection->AddString(message, field, word);
+      continue;
+    }
     for (absl::string_view part :
          absl::StrSplit(word, ',', absl::SkipWhitespace())) {
       reflection->AddString(message, field,
@@ -378,6 +417,35 @@ std::string MarkdownTable(const Descriptor* type) {
   return table;
 }
 
+namespace {
+
+// Letters too many, missing or wrong, and pairs in the wrong order: the
+// restricted distance of Damerau (1964).
+size_t Mistakes(const std::string& word, const std::string& right) {
+  // rows[i][j]: between the first i letters and the first j.
+  std::vector<std::vector<size_t>> rows(
+      word.size() + 1, std::vector<size_t>(right.size() + 1));
+  for (size_t i = 0; i <= word.size(); ++i) {
+    for (size_t j = 0; j <= right.size(); ++j) {
+      if (i == 0 || j == 0) {
+        rows[i][j] = i + j;
+        continue;
+      }
+      const bool same = word[i - 1] == right[j - 1];
+      size_t least = rows[i - 1][j - 1] + (same ? 0 : 1);
+      least = std::min({least, rows[i - 1][j] + 1, rows[i][j - 1] + 1});
+      if (i > 1 && j > 1 && word[i - 1] == right[j - 2] &&
+          word[i - 2] == right[j - 1]) {
+        least = std::min(least, rows[i - 2][j - 2] + 1);
+      }
+      rows[i][j] = least;
+    }
+  }
+  return rows.back().back();
+}
+
+}  // namespace
+
 std::string ClosestName(const std::string& word,
                         absl::Span<const std::string> candidates) {
   // At most this share of the letters may be wrong.
@@ -385,18 +453,9 @@ std::string ClosestName(const std::string& word,
   std::string closest;
   size_t least = word.size() / kLettersPerMistake + 1;
   for (const std::string& candidate : candidates) {
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = std::exchange(row[0], i);
-      for (size_t j = 1; j < row.size(); ++j) {
-        const size_t replaced = diagonal + (word[i - 1] != candidate[j - 1]);
-        diagonal = std::exchange(
-            row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
+    const size_t mistakes = Mistakes(word, candidate);
+    if (mistakes < least) {
+      least = mistakes;
       closest = candidate;
     }
   }

@@ -347,6 +347,12 @@ absl::Status Fleet::InitWorker() {
   if (!config_.watch_dir().empty()) StopSignal::Block();
   OARLOCK_ASSIGN_OR_RETURN(log_dir_lock_,
                            PrepareLogDir(config_.log_dir(), role_));
+  // That of the run before must not be taken for this one's, if this fails.
+  if (IsFirstWorker()) {
+    const std::string summary = absl::StrCat(config_.log_dir(), "/summary.json");
+    std::error_code error;
+    std::filesystem::rename(summary, absl::StrCat(summary, ".old"), error);
+  }
   OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_, clocks_));
   OARLOCK_RETURN_IF_ERROR(Worked(worker_->Start(config_)));
   const absl::StatusOr<uint32_t> first = worker_->trainer().FirstEpoch();

@@ -64,6 +64,8 @@ class GzipDecoder : public Decoder {
     }
     if (between_streams_) {
       if (exchange->in_size == 0) return exchange->in_ended;
+      // Zeros behind a stream fill up a block of a tape or a device.
+      if (padded_ || exchange->in[0] == '\0') return SkipPadding(exchange);
       inflateReset(&stream_);
       between_streams_ = false;
     }
@@ -87,10 +89,22 @@ class GzipDecoder : public Decoder {
   }
 
  private:
+  absl::StatusOr<bool> SkipPadding(Exchange* exchange) {
+    padded_ = true;
+    for (; exchange->in_size > 0; ++exchange->in, --exchange->in_size) {
+      if (*exchange->in != '\0') {
+        return Damaged(name_, "gzip", "other bytes behind zeros");
+      }
+    }
+    return exchange->in_ended;
+  }
+
   const std::string name_;
   z_stream stream_ = {};
   bool ready_ = false;
   bool between_streams_ = false;
+  // Only zeros may follow.
+  bool padded_ = false;
 };
 
 class XzDecoder : public Decoder {

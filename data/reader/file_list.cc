@@ -68,6 +68,26 @@ absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& folder) {
   return paths;
 }
 
+// As they are written where they exist, else between commas, else between
+// blanks, too.
+std::vector<std::string> PatternsIn(const std::string& entry) {
+  if (Exists(entry)) return {entry};
+  std::vector<std::string> patterns;
+  for (const absl::string_view part :
+       absl::StrSplit(entry, ',', absl::SkipEmpty())) {
+    const std::string text(absl::StripAsciiWhitespace(part));
+    if (Exists(text)) {
+      patterns.push_back(text);
+      continue;
+    }
+    for (const absl::string_view word :
+         absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+      patterns.emplace_back(word);
+    }
+  }
+  return patterns;
+}
+
 absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) {
   std::vector<std::string> paths;
   if (IsFolder(pattern)) {
@@ -111,16 +131,26 @@ bool NaturalLess(std::string_view a, std::string_view b) {
   return a < b;
 }
 
-absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list) {
+absl::StatusOr<std::vector<std::string>> ExpandFileList(
+    const std::string& list) {
+  return ExpandFileList(absl::MakeConstSpan(&list, 1));
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandFileList(
+    absl::Span<const std::string> entries) {
   std::vector<std::string> files;
-  absl::flat_hash_set<std::string> seen;
-  for (const absl::string_view pattern :
-       absl::StrSplit(absl::string_view(list.data(), list.size()),
-                      absl::ByAnyChar(", \t\n"), absl::SkipEmpty())) {
-    OARLOCK_ASSIGN_OR_RETURN(std::vector<std::string> paths,
-                             Expand(std::string(pattern)));
-    for (std::string& path : paths) {
-      if (seen.insert(path).second) files.push_back(std::move(path));
+  absl::flat_hash_set<std::pair<dev_t, ino_t>> seen;
+  for (const std::string& entry : entries) {
+    for (const std::string& pattern : PatternsIn(entry)) {
+      OARLOCK_ASSIGN_OR_RETURN(std::vector<std::string> paths, Expand(pattern));
+      for (std::string& path : paths) {
+        struct stat info = {};
+        // What cannot be looked at is told when it is read.
+        if (stat(path.c_str(), &info) != 0 ||
+            seen.emplace(info.st_dev, info.st_ino).second) {
+          files.push_back(std::move(path));
+        }
+      }
     }
   }
   if (files.empty()) {

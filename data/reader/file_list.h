@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace oarlock::data {
 
@@ -16,13 +17,19 @@ namespace oarlock::data {
 //   a folder to the files in it whose names do not start with ".", likewise;
 //   any other path to itself.
 // Natural order compares runs of digits as numbers: part-2 before part-10. A
-// file that appears twice is kept once, at its first place. All processes with
-// the same folder get the same list.
+// file that appears twice, by whatever paths, is kept once, at its first place.
+// All processes with the same folder get the same list.
+//
+// What exists as it is written is taken as it is, with its commas and blanks:
+// an entry as a whole, else what is between its commas.
 //
 // NotFound when one of the paths and patterns matches nothing.
 // FailedPrecondition when a named pipe, a socket or a device is among the
 // files. InvalidArgument when the list is empty.
-absl::StatusOr<std::vector<std::string>> ExpandFileList(std::string_view list);
+absl::StatusOr<std::vector<std::string>> ExpandFileList(
+    absl::Span<const std::string> entries);
+absl::StatusOr<std::vector<std::string>> ExpandFileList(
+    const std::string& list);
 
 // Whether `a` comes before `b` in natural order. A strict weak order in which
 // only equal strings are equivalent.

@@ -47,6 +47,7 @@ struct InferenceReport {
   // Of the others; NaN where labels do not tell.
   double auc = 0;
   double logloss = 0;
+  double label_mean = 0;
   double seconds = 0;
 };
 

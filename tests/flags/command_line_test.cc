@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "flags/config_file.h"
 #include "flags/message_flags.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/config/launch_config.pb.h"
+#include "tests/base/test_folder.h"
 
 namespace oarlock::flags {
 namespace {
@@ -87,6 +89,31 @@ TEST(CommandLineTest, ListsTakeCommasAndSeveralWords) {
                   .ok());
   EXPECT_THAT(config.train_files(), ElementsAre("a", "b", "c", "d"));
   EXPECT_THAT(config.test_files(), ElementsAre("t"));
+}
+
+TEST(CommandLineTest, AListOfFilesKeepsTheCommaOfAFileThatExists) {
+  const TestFolder folder;
+  folder.Write("a,b", "");
+  v1::JobConfig config;
+  ASSERT_TRUE(
+      Parse(kTrain, {"--train_files", folder.Path("a,b"), "c,d"}, &config)
+          .ok());
+  EXPECT_THAT(config.train_files(), ElementsAre(folder.Path("a,b"), "c", "d"));
+}
+
+TEST(CommandLineTest, AddressesOfStoresAreNoPaths) {
+  const char* const kLine =
+      "is \"s3://b/ck\"; s3:// is not read; it must be a path on this machine: "
+      "mount the store, or copy from it and to it";
+  for (const char* flag : {"--checkpoint_dir", "--train_files", "--log_dir",
+                           "--load", "--tier_dir", "--token_file"}) {
+    EXPECT_EQ(ErrorOf({flag, "s3://b/ck"}), absl::StrCat(flag, " ", kLine));
+  }
+  EXPECT_THAT(ErrorOf({"--train_files", "a,hdfs://n:1/b"}),
+              HasSubstr("hdfs:// is not read"));
+  // A command may have one in it.
+  v1::JobConfig config;
+  EXPECT_TRUE(Parse(kTrain, {"--pipe_command", "curl http://a"}, &config).ok());
 }
 
 TEST(CommandLineTest, ValuesMayBeEmptyOrLookLikeFlags) {

@@ -99,6 +99,16 @@ class TextsTest(harness.SystemTest):
         self.assertIn("deepfm", offered("oarlock", "train", "--model"))
         self.assertIn("hot-keys", offered("oarlock", "ctl"))
 
+    def test_help_is_a_command_and_a_misspelt_one_is_recognized(self):
+        self.assertEqual(self.text("help"), self.text("--help"))
+        self.assertEqual(self.text("help", "train"),
+                         self.text("train", "--help"))
+        trian = self.start(harness.oarlock(), "trian")
+        self.assertEqual(self.await_end(trian), 2)
+        self.assertEqual(
+            trian.stderr, "oarlock: there is no command 'trian' (did you mean "
+            "train?); see `oarlock --help`\n")
+
     def test_the_manual_tells_all_commands(self):
         manual = self.text("man")
         for command in self.commands():

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/random.h"
 #include "proto/v1/parameter.pb.h"
 #include "tests/wire/codec_oracle.h"
@@ -15,6 +16,7 @@
 namespace oarlock::wire {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // One to six random calls.
@@ -142,8 +144,12 @@ TEST(BatchCodecTest, DamagedMessagesAreReadOrRefusedInOneLine) {
     for (const absl::Status& status : {calls.status(), responses.status()}) {
       if (status.ok()) continue;
       ++refused;
-      ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      ASSERT_THAT(std::string(status.message()), HasSubstr("Batch"));
+      // A damaged number may be that of no method.
+      ASSERT_TRUE(absl::IsInvalidArgument(status) ||
+                  absl::IsUnimplemented(status))
+          << status;
+      ASSERT_THAT(std::string(status.message()), AnyOf(HasSubstr("Batch"),
+                                                       HasSubstr("batch")));
       ASSERT_EQ(status.message().find('\n'), absl::string_view::npos);
     }
   }

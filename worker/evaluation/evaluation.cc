@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/auc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -51,15 +52,21 @@ bool LacksItsCheckpoint(const EarlyStopVerdict& verdict,
          verdict.best->trained_examples() == evaluation.trained_examples();
 }
 
+double LabelMean(double label_sum, uint64_t num_examples) {
+  return num_examples == 0 ? 0 : label_sum / static_cast<double>(num_examples);
+}
+
 void LogEvaluation(const v1::Evaluation& evaluation) {
   spdlog::info(
-      "{}{} after {} trained examples: auc {:.4f}  logloss {:.4f}  "
+      "{}{} after {} trained examples: auc {}  logloss {:.4f}  "
       "{} examples{}",
       evaluation.work(),
       evaluation.file().empty() ? std::string()
                                 : absl::StrCat(" (", evaluation.file(), ")"),
-      evaluation.trained_examples(), evaluation.auc(), evaluation.logloss(),
-      evaluation.examples(), evaluation.best() ? ", the best so far" : "");
+      evaluation.trained_examples(),
+      AucText(evaluation.auc(), 4, evaluation.label_mean(),
+              evaluation.examples()),
+      evaluation.logloss(), evaluation.examples(), evaluation.best() ? ", the best so far" : "");
 }
 
 }  // namespace
@@ -182,6 +189,8 @@ absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
       evaluation.set_examples(done.progress().examples());
       evaluation.set_auc(done.auc());
       evaluation.set_logloss(done.logloss());
+      evaluation.set_label_mean(LabelMean(done.progress().label_sum(),
+                                          done.progress().examples()));
     }
     // Of nothing there is nothing to tell.
     if (evaluation.examples() > 0) {
@@ -297,6 +306,7 @@ absl::Status PeriodicEvaluation::EvaluateOnce(
   evaluation.set_auc(progress.Auc(phase));
   evaluation.set_logloss(totals.loss_sum /
                          static_cast<double>(totals.examples));
+  evaluation.set_label_mean(LabelMean(totals.label_sum, totals.examples));
   evaluation.set_trained_examples(trained.examples);
   evaluation.set_trained_steps(trained.steps);
   return ConcludeEvaluation(*context_.config, context_.job,

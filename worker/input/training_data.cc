@@ -190,7 +190,7 @@ absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
     return absl::OkStatus();
   }
   OARLOCK_ASSIGN_OR_RETURN(files_,
-                           data::ExpandFileList(absl::StrJoin(patterns, ",")));
+                           data::ExpandFileList(patterns));
   return absl::OkStatus();
 }
 

@@ -89,6 +89,7 @@ PhaseTotals ProgressMeter::AddStep(const PhaseId& phase,
   counts.totals.examples += labels.size();
   counts.totals.steps += 1;
   counts.totals.loss_sum += loss_sum;
+  counts.totals.label_sum += label_sum;
   counts.kind->examples += labels.size();
   counts.kind->steps += 1;
   counts.kind->loss_sum += loss_sum;

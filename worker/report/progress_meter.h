@@ -53,6 +53,7 @@ struct PhaseTotals {
   uint64_t examples = 0;
   uint64_t steps = 0;
   double loss_sum = 0;
+  double label_sum = 0;
 };
 
 // All that a worker has done in the phases of one kind.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/auc.h"
 #include "base/log2_histogram.h"
 #include "worker/report/write_file_atomically.h"
 
@@ -30,6 +31,7 @@ nlohmann::ordered_json EvaluationJson(const v1::Evaluation& evaluation) {
           {"examples", evaluation.examples()},
           {"auc", NumberOrNull(evaluation.auc())},
           {"logloss", NumberOrNull(evaluation.logloss())},
+          {"label_mean", evaluation.label_mean()},
           {"trained_examples", evaluation.trained_examples()},
           {"trained_steps", evaluation.trained_steps()},
           {"unix_seconds", evaluation.unix_seconds()},
@@ -52,6 +54,7 @@ v1::Evaluation EvaluationFrom(const nlohmann::ordered_json& json) {
   evaluation.set_file(text("file"));
   evaluation.set_examples(static_cast<uint64_t>(number("examples", 0)));
   evaluation.set_auc(number("auc", kNothing));
+  evaluation.set_label_mean(number("label_mean", 0));
   evaluation.set_logloss(number("logloss", kNothing));
   evaluation.set_trained_examples(
       static_cast<uint64_t>(number("trained_examples", 0)));
@@ -65,6 +68,12 @@ v1::Evaluation EvaluationFrom(const nlohmann::ordered_json& json) {
   return evaluation;
 }
 
+double LabelMean(const v1::PhaseProgress& progress) {
+  return progress.examples() == 0
+             ? 0
+             : progress.label_sum() / static_cast<double>(progress.examples());
+}
+
 // The best of them, and where it is kept; empty where none is marked.
 std::string BestLine(const TrainingSummary& summary) {
   const v1::Evaluation* best = nullptr;
@@ -73,8 +82,9 @@ std::string BestLine(const TrainingSummary& summary) {
   }
   if (best == nullptr) return "";
   return absl::StrFormat(
-      "best      AUC %.4f  logloss %.4f   %s, after %d examples%s%s\n",
-      best->auc(), best->logloss(), best->work(), best->trained_examples(),
+      "best      AUC %s  logloss %.4f   %s, after %d examples%s%s\n",
+      AucText(best->auc(), 4, best->label_mean(), best->examples()),
+      best->logloss(), best->work(), best->trained_examples(),
       best->checkpoint().empty() ? "" : "   kept in ", best->checkpoint());
 }
 
@@ -95,12 +105,15 @@ TrainingSummary SummaryOf(const v1::JobStatusResponse& status) {
     if (progress.phase() == "test") {
       summary.test_auc = phase.auc();
       summary.test_logloss = phase.logloss();
+      summary.test_label_mean = LabelMean(progress);
       summary.test_examples = progress.examples();
       continue;
     }
     summary.examples += progress.examples();
     summary.train_auc = phase.auc();
     summary.train_logloss = phase.logloss();
+    summary.train_label_mean = LabelMean(progress);
+    summary.last_epoch_examples = progress.examples();
     summary.staleness_p50 = Log2Quantile(progress.staleness_histogram(), .5);
     summary.staleness_p99 = Log2Quantile(progress.staleness_histogram(), .99);
     summary.dense_staleness_p50 =
@@ -138,8 +151,11 @@ std::string SummaryJson(const TrainingSummary& summary) {
       summary.seconds > 0 ? summary.examples / summary.seconds : 0;
   json["train_auc"] = NumberOrNull(summary.train_auc);
   json["train_logloss"] = NumberOrNull(summary.train_logloss);
+  json["train_label_mean"] = summary.train_label_mean;
+  json["last_epoch_examples"] = summary.last_epoch_examples;
   json["test_auc"] = NumberOrNull(summary.test_auc);
   json["test_logloss"] = NumberOrNull(summary.test_logloss);
+  json["test_label_mean"] = summary.test_label_mean;
   json["test_examples"] = summary.test_examples;
   json["bad_lines"] = summary.bad_lines;
   json["staleness_p50"] = NumberOrNull(summary.staleness_p50);
@@ -196,6 +212,10 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.seconds = number("seconds", 0);
   summary.train_auc = number("train_auc", kNothing);
   summary.train_logloss = number("train_logloss", kNothing);
+  summary.train_label_mean = number("train_label_mean", 0);
+  summary.last_epoch_examples =
+      static_cast<uint64_t>(number("last_epoch_examples", 0));
+  summary.test_label_mean = number("test_label_mean", 0);
   summary.test_auc = number("test_auc", kNothing);
   summary.test_logloss = number("test_logloss", kNothing);
   summary.test_examples = static_cast<uint64_t>(number("test_examples", 0));
@@ -225,15 +245,19 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
 
 std::string SummaryTable(const TrainingSummary& summary) {
   std::string table = absl::StrFormat(
-      "train     AUC %.4f  logloss %.4f   %d examples in %.1f s   %.0f "
+      "train     AUC %s  logloss %.4f   %d examples in %.1f s   %.0f "
       "examples/s\n",
-      summary.train_auc, summary.train_logloss, summary.examples,
+      AucText(summary.train_auc, 4, summary.train_label_mean,
+              summary.last_epoch_examples),
+      summary.train_logloss, summary.examples,
       summary.seconds,
       summary.seconds > 0 ? summary.examples / summary.seconds : 0);
   if (summary.test_examples > 0) {
     absl::StrAppendFormat(
-        &table, "test      AUC %.4f  logloss %.4f   %d examples\n",
-        summary.test_auc, summary.test_logloss, summary.test_examples);
+        &table, "test      AUC %s  logloss %.4f   %d examples\n",
+        AucText(summary.test_auc, 4, summary.test_label_mean,
+                summary.test_examples),
+        summary.test_logloss, summary.test_examples);
   }
   absl::StrAppend(&table, BestLine(summary));
   absl::StrAppend(&table, "a step   ");

@@ -29,9 +29,12 @@ struct TrainingSummary {
   // from. NaN where there is nothing to tell.
   double train_auc = 0;
   double train_logloss = 0;
+  double train_label_mean = 0;
+  uint64_t last_epoch_examples = 0;
   // Of the last evaluation.
   double test_auc = 0;
   double test_logloss = 0;
+  double test_label_mean = 0;
   uint64_t test_examples = 0;
   uint64_t bad_lines = 0;
   double staleness_p50 = 0;

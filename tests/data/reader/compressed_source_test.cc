@@ -158,6 +158,25 @@ TEST(CompressedSourceTest, BytesAfterTheEndAreDataLoss) {
   }
 }
 
+TEST(CompressedSourceTest, ZerosBehindGzipArePadding) {
+  RandomSequence random(kSeed);
+  for (const Format& format : Formats()) {
+    if (format.compression != Compression::kGzip) continue;
+    const std::string padded =
+        format.compress("text") + std::string(1000, '\0');
+    const auto source = Decompress(format.compression, "name",
+                                   std::make_unique<BytesSource>(padded));
+    const auto text = ReadEnd(source.get(), random, 100);
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_EQ(*text, "text");
+    const auto spoilt =
+        Decompress(format.compression, "name",
+                   std::make_unique<BytesSource>(padded + "x"));
+    EXPECT_EQ(ReadEnd(spoilt.get(), random, 100).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+}
+
 TEST(CompressedSourceTest, ZstdThatLooksBackTooFarIsResourceExhausted) {
   RandomSequence random(kSeed);
   // A frame's header says how far; the bytes need not be so many.

@@ -55,6 +55,29 @@ TEST_F(FileListTest, ListKeepsItsOrderAndDropsRepetitions) {
               ElementsAre("part-2", "part-1", "part-10", "other"));
 }
 
+TEST_F(FileListTest, WhatExistsAsItIsWrittenIsTakenAsItIs) {
+  for (const char* name : {"my data", "a,b", "a, b c"}) folder_.Write(name, "");
+  EXPECT_THAT(Expand(folder_.Path("my data")), ElementsAre("my data"));
+  EXPECT_THAT(Expand(folder_.Path("a, b c")), ElementsAre("a, b c"));
+  EXPECT_THAT(Expand(folder_.Path("my data") + "," + folder_.Path("other")),
+              ElementsAre("my data", "other"));
+  const std::string entries[] = {folder_.Path("a,b"), folder_.Path("part-1") +
+                                                          " " +
+                                                          folder_.Path("other")};
+  const auto files = ExpandFileList(entries);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_THAT(*files, ElementsAre(folder_.Path("a,b"), folder_.Path("part-1"),
+                                  folder_.Path("other")));
+}
+
+TEST_F(FileListTest, AFileIsReadOnceWhateverItIsCalled) {
+  std::filesystem::create_symlink("part-1", folder_.Path("again"));
+  EXPECT_THAT(Expand(folder_.Path("part-1") + "," + folder_.Path("./part-1") +
+                     "," + folder_.Path("part-sub/../part-1") + "," +
+                     folder_.Path("again") + "," + folder_.Path("other")),
+              ElementsAre("part-1", "other"));
+}
+
 TEST_F(FileListTest, PatternWithoutMatchIsNotFound) {
   const auto files =
       ExpandFileList(folder_.path() + "," + folder_.Path("absent-*"));
