@@ -178,9 +178,9 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   OARLOCK_RETURN_IF_ERROR(CheckFlags(infer, job));
   InferenceOptions options;
   // First: the files are the fastest to look at.
-  OARLOCK_ASSIGN_OR_RETURN(
-      options.files, data::ExpandFileList(std::vector<std::string>(
-                         infer.files().begin(), infer.files().end())));
+  OARLOCK_ASSIGN_OR_RETURN(options.files,
+                           data::ExpandFileList(std::vector<std::string>(
+                               infer.files().begin(), infer.files().end())));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ScoreFile> scores,
                            ScoreFile::Create(infer.out()));
   OARLOCK_ASSIGN_OR_RETURN(const TrainedModel trained,

@@ -423,8 +423,8 @@ namespace {
 // restricted distance of Damerau (1964).
 size_t Mistakes(const std::string& word, const std::string& right) {
   // rows[i][j]: between the first i letters and the first j.
-  std::vector<std::vector<size_t>> rows(
-      word.size() + 1, std::vector<size_t>(right.size() + 1));
+  std::vector<std::vector<size_t>> rows(word.size() + 1,
+                                        std::vector<size_t>(right.size() + 1));
   for (size_t i = 0; i <= word.size(); ++i) {
     for (size_t j = 0; j <= right.size(); ++j) {
       if (i == 0 || j == 0) {

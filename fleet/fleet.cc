@@ -349,7 +349,8 @@ absl::Status Fleet::InitWorker() {
                            PrepareLogDir(config_.log_dir(), role_));
   // That of the run before must not be taken for this one's, if this fails.
   if (IsFirstWorker()) {
-    const std::string summary = absl::StrCat(config_.log_dir(), "/summary.json");
+    const std::string summary =
+        absl::StrCat(config_.log_dir(), "/summary.json");
     std::error_code error;
     std::filesystem::rename(summary, absl::StrCat(summary, ".old"), error);
   }

@@ -31,9 +31,9 @@ constexpr char kTokenFileVariable[] = "OARLOCK_TOKEN_FILE";
 
 // All servers and workers of the job are this launcher's.
 bool IsOnThisNodeAlone(const LaunchPlan& plan) {
-  return !plan.collective && plan.processes.size() ==
-                                 plan.server_endpoints.size() +
-                                     plan.worker_endpoints.size();
+  return !plan.collective &&
+         plan.processes.size() ==
+             plan.server_endpoints.size() + plan.worker_endpoints.size();
 }
 
 // Signals are counted, and every launcher looks for what came after its start.

@@ -31,7 +31,8 @@ bool ReceivedFloats::AllFinite() const {
     std::vector<float> scratch;
     for (size_t begin = 0; begin < size_; begin += kValuesAtOnce) {
       const size_t now = std::min(size_ - begin, kValuesAtOnce);
-      if (!oarlock::AllFinite(Elements(begin, now, &scratch), now)) return false;
+      if (!oarlock::AllFinite(Elements(begin, now, &scratch), now))
+        return false;
     }
     return true;
   }

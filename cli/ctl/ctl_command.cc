@@ -42,7 +42,8 @@ flags::CommandSyntax Syntax() {
           "Looks at a running job, evicts rows, makes a checkpoint, "
           "or ends it. Any server tells of all of them.",
       .examples =
-          "  # the job that runs here with --log_dir logs: its workers, how far "
+          "  # the job that runs here with --log_dir logs: its workers, how "
+          "far "
           "it is, its servers\n"
           "  oarlock ctl status\n"
           "  # that of another machine\n"
@@ -70,10 +71,9 @@ flags::CommandSyntax Syntax() {
 
 // What the job's flags have to do with a look at it.
 flags::FlagSource JobFlags(v1::JobConfig* job) {
-  return {
-      job,
-      {"job_id", "log_dir", "tls_cert_file", "tls_key_file", "tls_ca_file",
-       "token_file"}};
+  return {job,
+          {"job_id", "log_dir", "tls_cert_file", "tls_key_file", "tls_ca_file",
+           "token_file"}};
 }
 
 absl::StatusOr<AdminClientOptions> ClientOptions(const v1::CtlConfig& config,
@@ -105,9 +105,8 @@ absl::Status FillFromJobFile(v1::CtlConfig* config, v1::JobConfig* job) {
           "; give one of the two, for example --server 127.0.0.1:6170"));
     }
     config->set_server(found->server_endpoints[0]);
-  } else if (!found.ok() ||
-             !absl::c_linear_search(found->server_endpoints,
-                                    config->server())) {
+  } else if (!found.ok() || !absl::c_linear_search(found->server_endpoints,
+                                                   config->server())) {
     return absl::OkStatus();
   }
   if (!job->has_job_id()) job->set_job_id(found->job_id);

@@ -172,10 +172,10 @@ class Inference {
     }
     const bool has_scores = options_.has_labels && num_examples > 0;
     report_.auc = has_scores ? histogram_.Auc() : kNoScore;
-    report_.label_mean =
-        has_scores ? static_cast<double>(histogram_.num_positives()) /
-                         static_cast<double>(num_examples)
-                   : kNoScore;
+    report_.label_mean = has_scores
+                             ? static_cast<double>(histogram_.num_positives()) /
+                                   static_cast<double>(num_examples)
+                             : kNoScore;
     report_.logloss = has_scores ? loss_sum_ / num_examples : kNoScore;
     return report_;
   }

@@ -202,8 +202,7 @@ void ReluBackward(size_t size, const float* HWY_RESTRICT y,
                   float* HWY_RESTRICT dx) {
   const bool add = write == Write::kAdd;
   ForLanes(size, [&](auto d, size_t i) HWY_ATTR {
-    Put(d, add,
-        RectifiedGradient(d, hn::LoadU(d, y + i), hn::LoadU(d, dy + i)),
+    Put(d, add, RectifiedGradient(d, hn::LoadU(d, y + i), hn::LoadU(d, dy + i)),
         dx + i);
   });
 }

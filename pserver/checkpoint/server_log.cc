@@ -252,8 +252,8 @@ void ServerLog::AllowRoundsUpToEviction(TableEntry* entry) {
   if (!entry->aggregator->HasRounds()) return;
   const auto found = evictions_.find(TableId(entry->config.id()));
   if (found == evictions_.end()) return;
-  entry->aggregator->AllowRounds(
-      found->second.empty() ? kEveryRound : found->second.front());
+  entry->aggregator->AllowRounds(found->second.empty() ? kEveryRound
+                                                       : found->second.front());
 }
 
 absl::Status ServerLog::ReplayEviction(const storage::LogRecord& record) {

@@ -139,7 +139,8 @@ class ServerLog : public TableObserver {
 
   absl::Status Replay(const storage::LogRecord& record);
   absl::Status ReplayPush(const storage::LogRecord& record);
-  // Gives a push of this logical time to its table, unless the table has it from the checkpoint.
+  // Gives a push of this logical time to its table, unless the table has it
+  // from the checkpoint.
   template <typename PushView, typename Apply>
   absl::Status ReplayTo(uint64_t cut, uint32_t time,
                         absl::StatusOr<PushView> push, Apply apply);

@@ -331,15 +331,14 @@ void ParameterHandler::PushSparse(const grpc::ByteBuffer& request, Share* share,
     respond(wire::EncodePushResponse(response));
   };
   const uint64_t cut = push->header.cut();
-  Pass(
-      *entry, ServerLogKind::kPushSparse, cut, request,
-      [aggregator = entry->aggregator.get(), push = *std::move(push),
-       on_applied = std::move(on_applied)](
-          const absl::StatusOr<uint32_t>& logical_time) mutable {
-        if (!logical_time.ok()) return on_applied(logical_time.status());
-        push.logical_time = *logical_time;
-        aggregator->PushSparse(std::move(push), std::move(on_applied));
-      });
+  Pass(*entry, ServerLogKind::kPushSparse, cut, request,
+       [aggregator = entry->aggregator.get(), push = *std::move(push),
+        on_applied = std::move(on_applied)](
+           const absl::StatusOr<uint32_t>& logical_time) mutable {
+         if (!logical_time.ok()) return on_applied(logical_time.status());
+         push.logical_time = *logical_time;
+         aggregator->PushSparse(std::move(push), std::move(on_applied));
+       });
 }
 
 void ParameterHandler::PushDense(const grpc::ByteBuffer& request, Share* share,
@@ -376,14 +375,13 @@ void ParameterHandler::PushDense(const grpc::ByteBuffer& request, Share* share,
                              format, num_wanted, outcome->duplicate_groups));
       };
   const uint64_t cut = push->header.cut();
-  Pass(
-      *entry, ServerLogKind::kPushDense, cut, request,
-      [aggregator = entry->aggregator.get(), push = *std::move(push),
-       on_applied = std::move(on_applied)](
-          const absl::StatusOr<uint32_t>& logical_time) mutable {
-        if (!logical_time.ok()) return on_applied(logical_time.status());
-        aggregator->PushDense(std::move(push), std::move(on_applied));
-      });
+  Pass(*entry, ServerLogKind::kPushDense, cut, request,
+       [aggregator = entry->aggregator.get(), push = *std::move(push),
+        on_applied = std::move(on_applied)](
+           const absl::StatusOr<uint32_t>& logical_time) mutable {
+         if (!logical_time.ok()) return on_applied(logical_time.status());
+         aggregator->PushDense(std::move(push), std::move(on_applied));
+       });
 }
 
 absl::StatusOr<HoldBudget::Hold> ParameterHandler::TakeHold(
@@ -399,13 +397,13 @@ void ParameterHandler::Pass(const TableEntry& entry, ServerLogKind kind,
                             uint64_t cut, const grpc::ByteBuffer& request,
                             Apply apply) const {
   const bool has_rounds = entry.aggregator->HasRounds();
-  auto apply_logged = [this, kind, has_rounds, request,
-                       apply = std::move(apply)](
-                          const absl::Status& status) mutable {
-    if (!status.ok()) return apply(status);
-    apply(log_ == nullptr ? registry_->clock().Now()
-                          : log_->AppendPush(kind, has_rounds, request));
-  };
+  auto apply_logged =
+      [this, kind, has_rounds, request,
+       apply = std::move(apply)](const absl::Status& status) mutable {
+        if (!status.ok()) return apply(status);
+        apply(log_ == nullptr ? registry_->clock().Now()
+                              : log_->AppendPush(kind, has_rounds, request));
+      };
   // Rounds are held by the aggregator.
   if (gate_ == nullptr || has_rounds) return apply_logged(absl::OkStatus());
   gate_->Pass(cut, request.Length(), std::move(apply_logged));

@@ -145,11 +145,9 @@ absl::StatusOr<sparse_table::EvictionResult> EvictionLoop::EvictTable(
     const PartitionEviction what = {TableId(entry->config.id()),
                                     PartitionIndex(i),
                                     registry_->clock().Now()};
-    const absl::StatusOr<sparse_table::EvictionResult> evicted =
-        table->Evict(what.partition, limits, what.time,
-                     [&](sparse_table::EvictionStep& step) {
-                       return do_step_(what, step);
-                     });
+    const absl::StatusOr<sparse_table::EvictionResult> evicted = table->Evict(
+        what.partition, limits, what.time,
+        [&](sparse_table::EvictionStep& step) { return do_step_(what, step); });
     OARLOCK_RETURN_IF_ERROR(Annotate(
         evicted.status(),
         absl::StrCat("evicting rows of table ", entry->config.name())));

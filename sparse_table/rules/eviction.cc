@@ -56,10 +56,11 @@ class Sweep {
         partition_(scope.partition) {}
 
   absl::StatusOr<EvictionResult> Run(uint32_t logical_time) {
-    const auto observe = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.lock()) {
-      partition_.ObserveTime(logical_time);
-      return absl::Span<const Key>();
-    };
+    const auto observe = [&]()
+                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(partition_.lock()) {
+                               partition_.ObserveTime(logical_time);
+                               return absl::Span<const Key>();
+                             };
     OARLOCK_RETURN_IF_ERROR(Do(observe, [] { return absl::OkStatus(); }));
     if (limits_.idle_ticks != 0 || limits_.score_min.has_value()) {
       OARLOCK_RETURN_IF_ERROR(EvictWhere(
@@ -111,18 +112,19 @@ class Sweep {
   }
 
   // `choose` returns the keys that go and `erase` takes them away, both under
-  // the lock.
+  // the lock, which the analysis cannot follow from the one to the other.
   template <typename ChooseKeys, typename EraseRows>
   class Step final : public EvictionStep {
    public:
     Step(ReaderWriterLock* lock, ChooseKeys choose, EraseRows erase)
         : lock_(lock), choose_(std::move(choose)), erase_(std::move(erase)) {}
 
-    absl::StatusOr<absl::Span<const Key>> Choose() override {
+    absl::StatusOr<absl::Span<const Key>> Choose() override
+        ABSL_NO_THREAD_SAFETY_ANALYSIS {
       guard_.emplace(lock_);
       return choose_();
     }
-    absl::Status Erase() override {
+    absl::Status Erase() override ABSL_NO_THREAD_SAFETY_ANALYSIS {
       const absl::Status erased = erase_();
       guard_.reset();
       return erased;
@@ -224,9 +226,9 @@ class Sweep {
                               absl::Span<std::byte* const>* left) {
     std::vector<Key> keys;
     std::vector<Cause> causes;
-    const auto choose = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
-                            partition_.lock())
-        -> absl::StatusOr<absl::Span<const Key>> {
+    const auto choose =
+        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+            partition_.lock()) -> absl::StatusOr<absl::Span<const Key>> {
       now_ = partition_.latest_touch();
       const bool is_stale = partition_.tiers().disk_version != version;
       const absl::Span<std::byte* const> found =
@@ -417,8 +419,8 @@ absl::Status EvictKeys(const EvictionScope& scope, absl::Span<const Key> keys,
     if (ref != kNoRow) {
       refs.push_back(ref);
     } else if (scope.tier != nullptr && partition.tiers().cold_rows > 0) {
-      OARLOCK_ASSIGN_OR_RETURN(
-          const bool there, scope.tier->Read(scope.index, key, row.data()));
+      OARLOCK_ASSIGN_OR_RETURN(const bool there,
+                               scope.tier->Read(scope.index, key, row.data()));
       if (there) cold_keys.push_back(key);
     }
   }

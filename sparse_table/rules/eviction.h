@@ -114,10 +114,9 @@ struct EvictionScope {
 // ColdRows), some rows have been evicted as a whole, others not at all.
 absl::StatusOr<EvictionResult> EvictRows(const EvictionScope& scope,
                                          const EvictionLimits& limits,
-                                         uint32_t logical_time,
-                                         DoStep do_step);
+                                         uint32_t logical_time, DoStep do_step);
 
-// Does a step again that was recorded. Keys without a row are passed over.
+// Does a step again that was recorded. Keys without a row are skipped.
 // Takes the partition's lock.
 absl::Status EvictKeys(const EvictionScope& scope, absl::Span<const Key> keys,
                        uint32_t logical_time);

@@ -148,8 +148,8 @@ TEST(BatchCodecTest, DamagedMessagesAreReadOrRefusedInOneLine) {
       ASSERT_TRUE(absl::IsInvalidArgument(status) ||
                   absl::IsUnimplemented(status))
           << status;
-      ASSERT_THAT(std::string(status.message()), AnyOf(HasSubstr("Batch"),
-                                                       HasSubstr("batch")));
+      ASSERT_THAT(std::string(status.message()),
+                  AnyOf(HasSubstr("Batch"), HasSubstr("batch")));
       ASSERT_EQ(status.message().find('\n'), absl::string_view::npos);
     }
   }

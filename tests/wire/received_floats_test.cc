@@ -62,8 +62,8 @@ TEST(ReceivedFloatsTest, AValueThatIsNotFiniteIsFoundWhereverItLies) {
     const v1::ValueFormat format = kFormats[round % 3];
     std::vector<float> values = ExactFloats(r.Below(3000), &r);
     const size_t max_slice = 1 + r.Below(round % 2 == 0 ? 9 : 5000);
-    const ReceivedFloats sound(
-        Received(Encoded(format, values), max_slice, &r), format);
+    const ReceivedFloats sound(Received(Encoded(format, values), max_slice, &r),
+                               format);
     ASSERT_TRUE(sound.AllFinite()) << round;
     if (values.empty()) continue;
     values[r.Below(values.size())] =

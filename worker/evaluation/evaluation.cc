@@ -66,7 +66,8 @@ void LogEvaluation(const v1::Evaluation& evaluation) {
       evaluation.trained_examples(),
       AucText(evaluation.auc(), 4, evaluation.label_mean(),
               evaluation.examples()),
-      evaluation.logloss(), evaluation.examples(), evaluation.best() ? ", the best so far" : "");
+      evaluation.logloss(), evaluation.examples(),
+      evaluation.best() ? ", the best so far" : "");
 }
 
 }  // namespace
@@ -189,8 +190,8 @@ absl::Status ConcludeEvaluationOfAll(const v1::JobConfig& config,
       evaluation.set_examples(done.progress().examples());
       evaluation.set_auc(done.auc());
       evaluation.set_logloss(done.logloss());
-      evaluation.set_label_mean(LabelMean(done.progress().label_sum(),
-                                          done.progress().examples()));
+      evaluation.set_label_mean(
+          LabelMean(done.progress().label_sum(), done.progress().examples()));
     }
     // Of nothing there is nothing to tell.
     if (evaluation.examples() > 0) {

@@ -189,8 +189,7 @@ absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
     for (const std::string& file : files_) data::AwaitFolderOf(file, clock_);
     return absl::OkStatus();
   }
-  OARLOCK_ASSIGN_OR_RETURN(files_,
-                           data::ExpandFileList(patterns));
+  OARLOCK_ASSIGN_OR_RETURN(files_, data::ExpandFileList(patterns));
   return absl::OkStatus();
 }
 

@@ -249,15 +249,14 @@ std::string SummaryTable(const TrainingSummary& summary) {
       "examples/s\n",
       AucText(summary.train_auc, 4, summary.train_label_mean,
               summary.last_epoch_examples),
-      summary.train_logloss, summary.examples,
-      summary.seconds,
+      summary.train_logloss, summary.examples, summary.seconds,
       summary.seconds > 0 ? summary.examples / summary.seconds : 0);
   if (summary.test_examples > 0) {
-    absl::StrAppendFormat(
-        &table, "test      AUC %s  logloss %.4f   %d examples\n",
-        AucText(summary.test_auc, 4, summary.test_label_mean,
-                summary.test_examples),
-        summary.test_logloss, summary.test_examples);
+    absl::StrAppendFormat(&table,
+                          "test      AUC %s  logloss %.4f   %d examples\n",
+                          AucText(summary.test_auc, 4, summary.test_label_mean,
+                                  summary.test_examples),
+                          summary.test_logloss, summary.test_examples);
   }
   absl::StrAppend(&table, BestLine(summary));
   absl::StrAppend(&table, "a step   ");

@@ -149,7 +149,8 @@ struct MaxPoolBody {
             x[((at.image * r.image + row) * q.image + column) * channels +
               at.channel];
         // NaN, which alone differs from itself, is the largest.
-        if (choice != kNoneChosen && !(value > most) && value == value) continue;
+        if (choice != kNoneChosen && !(value > most) && value == value)
+          continue;
         most = value;
         choice = static_cast<uint8_t>(k * q.kernel + l);
       }

@@ -169,9 +169,8 @@ TEST(CompressedSourceTest, ZerosBehindGzipArePadding) {
     const auto text = ReadEnd(source.get(), random, 100);
     ASSERT_TRUE(text.ok()) << text.status();
     EXPECT_EQ(*text, "text");
-    const auto spoilt =
-        Decompress(format.compression, "name",
-                   std::make_unique<BytesSource>(padded + "x"));
+    const auto spoilt = Decompress(format.compression, "name",
+                                   std::make_unique<BytesSource>(padded + "x"));
     EXPECT_EQ(ReadEnd(spoilt.get(), random, 100).status().code(),
               absl::StatusCode::kDataLoss);
   }

@@ -61,9 +61,9 @@ TEST_F(FileListTest, WhatExistsAsItIsWrittenIsTakenAsItIs) {
   EXPECT_THAT(Expand(folder_.Path("a, b c")), ElementsAre("a, b c"));
   EXPECT_THAT(Expand(folder_.Path("my data") + "," + folder_.Path("other")),
               ElementsAre("my data", "other"));
-  const std::string entries[] = {folder_.Path("a,b"), folder_.Path("part-1") +
-                                                          " " +
-                                                          folder_.Path("other")};
+  const std::string entries[] = {
+      folder_.Path("a,b"),
+      folder_.Path("part-1") + " " + folder_.Path("other")};
   const auto files = ExpandFileList(entries);
   ASSERT_TRUE(files.ok()) << files.status();
   EXPECT_THAT(*files, ElementsAre(folder_.Path("a,b"), folder_.Path("part-1"),

@@ -288,8 +288,8 @@ TEST_P(MathBackendTest, NanStaysNan) {
   }
   // Row 1 of the input, then a column of the weights.
   for (const bool in_weights : {false, true}) {
-    const LinearCase c = {6,    33,   17, 33, true, Activation::kRelu,
-                          Write::kOverwrite};
+    const LinearCase c = {
+        6, 33, 17, 33, true, Activation::kRelu, Write::kOverwrite};
     std::vector<float> input = Random(c.rows * c.inputs);
     std::vector<float> weights = Random(c.inputs * c.outputs);
     (in_weights ? weights : input)[c.inputs + 3] = kNan;

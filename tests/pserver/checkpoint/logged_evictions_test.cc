@@ -114,9 +114,8 @@ TEST_F(LoggedEvictionsTest, ARoundThatWasLoggedFirstAndAppliedLaterComesLater) {
 
 TEST_F(LoggedEvictionsTest, WhatACutHasIsNotEvictedAgain) {
   std::map<Key, WholeRow> rows;
-  Life::From from = {.cut = 3,
-                     .rounds = 1,
-                     .table = SparseConfig(kDim, kRate, v1::SYNC)};
+  Life::From from = {
+      .cut = 3, .rounds = 1, .table = SparseConfig(kDim, kRate, v1::SYNC)};
   {
     Life life(directory(), Life::From());
     ASSERT_TRUE(life.registry().Create(*from.table).ok());
@@ -150,9 +149,9 @@ void RunAtOnce(const std::string& directory, v1::UpdateMode mode) {
     ASSERT_TRUE(life.registry().Create(SparseConfig(kDim, kRate, mode)).ok());
     for (uint32_t worker : {0, 1}) life.Join(worker);
     std::atomic<bool> done{false};
-    std::atomic<uint64_t> sweeps{0};
+    std::atomic<uint64_t> rounds_of_evictions{0};
     std::thread evictor([&] {
-      for (; !done; ++sweeps) evicted += EvictIdle(life, 2);
+      for (; !done; ++rounds_of_evictions) evicted += EvictIdle(life, 2);
     });
     std::vector<std::thread> workers;
     for (uint32_t worker : {0, 1}) {
@@ -166,8 +165,8 @@ void RunAtOnce(const std::string& directory, v1::UpdateMode mode) {
           if (i % 10 == 0) {
             life.registry().clock().AdvanceTo(i / 10);
             // One that begins at this time is over.
-            const uint64_t before = sweeps;
-            while (sweeps < before + 2) std::this_thread::yield();
+            const uint64_t before = rounds_of_evictions;
+            while (rounds_of_evictions < before + 2) std::this_thread::yield();
           }
           const v1::RequestHeader header =
               PushHeader(worker, 1, i, mode == v1::SYNC ? i : 0);

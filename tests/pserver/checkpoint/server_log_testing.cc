@@ -49,11 +49,10 @@ Life::Life(const std::string& directory, const From& from)
     EXPECT_TRUE(entry.ok()) << entry.status();
     (*entry)->aggregator->Restore(from.rounds, from.rounds);
   }
-  auto log = ServerLog::Open(
-      {.directory = directory,
-       .bytes_max = from.bytes_max,
-       .replay = from.replay},
-      &registry_, &ledger_, &gate_, clock_);
+  auto log = ServerLog::Open({.directory = directory,
+                              .bytes_max = from.bytes_max,
+                              .replay = from.replay},
+                             &registry_, &ledger_, &gate_, clock_);
   EXPECT_TRUE(log.ok()) << log.status();
   if (log.ok()) log_ = *std::move(log);
 }
