@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@
 #include "worker/input/leased_ranges.h"
 #include "worker/input/stoppable_ranges.h"
 #include "worker/online/online_training.h"
+#include "worker/report/quality_warning.h"
 
 namespace oarlock::worker {
 namespace {
@@ -358,6 +360,39 @@ absl::Status Trainer::TrainEpochOn(TrainingData& data, uint32_t epoch) {
   OARLOCK_RETURN_IF_ERROR(job_->WaitForTrained(epoch));
   train_seconds_ += absl::ToDoubleSeconds(clocks_.monotonic->Now() - start);
   has_trained_ = true;
+  return WarnOfQuality(phase);
+}
+
+absl::Status Trainer::WarnOfQuality(const PhaseId& phase) {
+  if (job_->worker_index() != kFirstWorker) return absl::OkStatus();
+  OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
+                           job_->GetJobStatus());
+  LargestNumbers numbers;
+  numbers.dense_feature = progress_.largest_dense().magnitude;
+  numbers.dense_column = progress_.largest_dense().column;
+  if (const auto replica = dense_->Current(); replica != nullptr) {
+    for (const float value : replica->values) {
+      numbers.weight = std::max(numbers.weight, std::abs(value));
+    }
+  }
+  for (const v1::PhaseStatus& done : status.phases()) {
+    const v1::PhaseProgress& progress = done.progress();
+    if (progress.phase() != phase.phase || progress.epoch() != phase.epoch ||
+        progress.examples() == 0) {
+      continue;
+    }
+    const double label_mean =
+        progress.label_sum() / static_cast<double>(progress.examples());
+    std::string warning = QualityWarning(
+        {.phase_name = phase.Name(),
+         .logloss = done.logloss(),
+         .label_mean = label_mean,
+         .training_steps = phase.phase == "train" ? progress.steps() : 0},
+        numbers, config_.learning_rate());
+    if (warning.empty()) continue;
+    spdlog::warn("{}", warning);
+    warnings_.push_back(std::move(warning));
+  }
   return absl::OkStatus();
 }
 
@@ -366,8 +401,9 @@ absl::Status Trainer::Evaluate(uint32_t epoch) {
   const PhaseId phase{"test", epoch};
   OARLOCK_RETURN_IF_ERROR(RunPhase(*test_, phase, /*trains=*/false));
   has_tested_ = true;
-  return ConcludeEvaluationOfAll(config_, job_, phase, /*file=*/"",
-                                 *clocks_.wall);
+  OARLOCK_RETURN_IF_ERROR(ConcludeEvaluationOfAll(config_, job_, phase,
+                                                  /*file=*/"", *clocks_.wall));
+  return WarnOfQuality(phase);
 }
 
 absl::Status Trainer::TrainOnline() {
@@ -412,6 +448,7 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
                        ? static_cast<int>(status.newest_file().epoch() + 1)
                        : config_.epochs();
   summary.seconds = train_seconds_;
+  summary.warnings = warnings_;
   if (job_->own_trained_epochs() > 0) {
     // This worker has not seen all epochs.
     summary.seconds = 0;

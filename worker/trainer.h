@@ -118,6 +118,9 @@ class Trainer {
   absl::Status TrainEpochOn(TrainingData& data, uint32_t epoch);
   // This worker's compute threads work off their part of a phase.
   absl::Status RunPhase(TrainingData& data, const PhaseId& phase, bool trains);
+  // The first worker: warns when all workers' predictions of the phase are
+  // worse than a constant's.
+  absl::Status WarnOfQuality(const PhaseId& phase);
 
   // Trains the context's ranges by the job's mode, unless that is sync.
   absl::Status RunEpochAlone(const EpochContext& context);
@@ -141,6 +144,7 @@ class Trainer {
   // An epoch of this worker's was over, whatever was in it.
   bool has_trained_ = false;
   bool has_tested_ = false;
+  std::vector<std::string> warnings_;
   // See EpochContext; known once the tables are created.
   int num_dense_copies_ = 1;
 };

@@ -130,6 +130,7 @@ class ComputeThread {
     }
     context_.progress->AddTime(context_.phase, Stage::kCompute,
                                context_.clock().Now() - start);
+    context_.progress->ObserveDense(step.batch.dense, step.batch.num_examples);
     const PhaseTotals totals = context_.progress->AddStep(
         context_.phase, step.batch.labels, output.predictions, output.loss_sum);
     LogStep(context_, totals);

@@ -76,6 +76,7 @@ absl::Status StepThread::Compute(StepBuffer& step, const float* parameters) {
   OARLOCK_RETURN_IF_ERROR(CheckLoss(*context_, output.loss_sum));
   progress.AddTime(context_->phase, Stage::kCompute,
                    context_->clock().Now() - start);
+  progress.ObserveDense(step.batch.dense, step.batch.num_examples);
   const PhaseTotals totals = progress.AddStep(
       context_->phase, step.batch.labels, output.predictions, output.loss_sum);
   LogStep(*context_, totals);

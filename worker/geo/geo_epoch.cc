@@ -87,9 +87,10 @@ class GeoThread {
     ProgressMeter& progress = *context_->progress;
     progress.AddTime(context_->phase, Stage::kCompute,
                      context_->clock().Now() - start);
-    const PhaseTotals totals =
-        progress.AddStep(context_->phase, step.buffer->batch.labels,
-                         output.predictions, output.loss_sum);
+    const data::Batch& batch = step.buffer->batch;
+    progress.ObserveDense(batch.dense, batch.num_examples);
+    const PhaseTotals totals = progress.AddStep(
+        context_->phase, batch.labels, output.predictions, output.loss_sum);
     LogStep(*context_, totals);
     return absl::OkStatus();
   }

@@ -96,6 +96,25 @@ PhaseTotals ProgressMeter::AddStep(const PhaseId& phase,
   return counts.totals;
 }
 
+void ProgressMeter::ObserveDense(absl::Span<const float> dense,
+                                 size_t num_examples) {
+  if (dense.empty()) return;
+  size_t largest = 0;
+  for (size_t i = 1; i < dense.size(); ++i) {
+    if (std::abs(dense[i]) > std::abs(dense[largest])) largest = i;
+  }
+  absl::MutexLock lock(&mutex_);
+  const float magnitude = std::abs(dense[largest]);
+  if (magnitude > largest_dense_.magnitude) {
+    largest_dense_ = {magnitude, largest % (dense.size() / num_examples)};
+  }
+}
+
+ProgressMeter::LargestDense ProgressMeter::largest_dense() const {
+  absl::MutexLock lock(&mutex_);
+  return largest_dense_;
+}
+
 double ProgressMeter::Auc(const PhaseId& phase) const {
   AucHistogram all;
   {

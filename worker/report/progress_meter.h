@@ -86,6 +86,15 @@ class ProgressMeter {
   // the totals so far.
   PhaseTotals AddStep(const PhaseId& phase, absl::Span<const float> labels,
                       absl::Span<const float> predictions, double loss_sum);
+  // Remembers the largest magnitude among the dense features of a step,
+  // [num_examples, features].
+  void ObserveDense(absl::Span<const float> dense, size_t num_examples);
+  // The largest so far, and its column.
+  struct LargestDense {
+    float magnitude = 0;
+    size_t column = 0;
+  };
+  LargestDense largest_dense() const;
   // Of this worker's examples of the phase so far; NaN while a class is
   // missing.
   double Auc(const PhaseId& phase) const;
@@ -125,6 +134,7 @@ class ProgressMeter {
   mutable absl::Mutex mutex_;
   std::map<PhaseId, PhaseCounts> phases_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, KindTotals> kinds_ ABSL_GUARDED_BY(mutex_);
+  LargestDense largest_dense_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace oarlock::worker

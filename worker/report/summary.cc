@@ -167,6 +167,7 @@ std::string SummaryJson(const TrainingSummary& summary) {
     json["stage_seconds_per_step"][stage] = seconds;
   }
   json["stop_reason"] = summary.stop_reason;
+  json["warnings"] = summary.warnings;
   json["evaluations"] = nlohmann::ordered_json::array();
   for (const v1::Evaluation& evaluation : summary.evaluations) {
     json["evaluations"].push_back(EvaluationJson(evaluation));
@@ -226,6 +227,12 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.dense_staleness_p99 = number("dense_staleness_p99", kNothing);
   summary.row_cache_hit_rate = number("row_cache_hit_rate", kNothing);
   summary.stop_reason = text("stop_reason");
+  if (const auto warnings = json.find("warnings");
+      warnings != json.end() && warnings->is_array()) {
+    for (const auto& warning : *warnings) {
+      if (warning.is_string()) summary.warnings.push_back(warning);
+    }
+  }
   if (const auto list = json.find("evaluations");
       list != json.end() && list->is_array()) {
     for (const nlohmann::ordered_json& evaluation : *list) {
@@ -285,6 +292,10 @@ std::string SummaryTable(const TrainingSummary& summary) {
   if (summary.bad_lines > 0) {
     absl::StrAppendFormat(&table, "skipped   %d malformed lines\n",
                           summary.bad_lines);
+  }
+  // The newest says how things are; the others are in the file.
+  if (!summary.warnings.empty()) {
+    absl::StrAppend(&table, "warning   ", summary.warnings.back(), "\n");
   }
   if (!summary.stop_reason.empty()) {
     absl::StrAppend(&table, "stopped   ", summary.stop_reason, "\n");

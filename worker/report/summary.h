@@ -46,6 +46,8 @@ struct TrainingSummary {
   double row_cache_hit_rate = 0;
   // In the order in which they were concluded.
   std::vector<v1::Evaluation> evaluations;
+  // What a user should look at: phases that predict worse than a constant.
+  std::vector<std::string> warnings;
   // Why training was stopped before its data ended; empty: it was not.
   std::string stop_reason;
   // Seconds per stage and step of the last epoch, by stage name.

@@ -155,6 +155,28 @@ TEST(SummaryTest, FieldsOfAnotherTypeCountAsUnknown) {
   EXPECT_EQ(read->stage_seconds_per_step[0].first, "push");
 }
 
+TEST(SummaryTest, TheNewestWarningIsShownAndAllAreKept) {
+  TrainingSummary summary = Example();
+  summary.warnings = {"train/0: bad", "test/0: \"worse\""};
+  ASSERT_TRUE(WriteSummary(summary, PathOf("warnings.json")).ok());
+  const auto read = ReadSummary(PathOf("warnings.json"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->warnings, summary.warnings);
+  EXPECT_THAT(SummaryTable(*read), HasSubstr("warning   test/0: \"worse\"\n"));
+}
+
+TEST(SummaryTest, LabelsThatAreAllTheSameHaveNoAuc) {
+  TrainingSummary summary = Example();
+  summary.test_auc = std::nan("");
+  summary.test_label_mean = 1;
+  summary.test_examples = 4000;
+  ASSERT_TRUE(WriteSummary(summary, PathOf("one_class.json")).ok());
+  const auto read = ReadSummary(PathOf("one_class.json"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(SummaryTable(*read),
+              HasSubstr("test      AUC cannot be told: all 4000 labels are 1"));
+}
+
 TEST(SummaryTest, FolderThatIsMissingIsNamed) {
   const absl::Status status =
       WriteSummary(Example(), PathOf("no/such/folder/summary.json"));
