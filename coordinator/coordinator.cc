@@ -110,8 +110,11 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
       Withdraw(
           worker,
           absl::AbortedError(absl::StrCat(worker.Name(),
-                                          " was fenced by a newer incarnation; "
-                                          "register anew")),
+                                          " was fenced by a newer incarnation "
+                                          "on host ",
+                                          Truncated(request.host()),
+                                          ", process ", request.pid(),
+                                          "; register anew")),
           &replies);
     }
     first_registration_ = std::min(first_registration_, now);
@@ -409,7 +412,9 @@ absl::StatusOr<WorkerRecord*> Coordinator::Check(uint32_t index,
     return absl::AbortedError(absl::StrCat(
         "worker ", index, " generation ", generation,
         newest == 0 ? " is not registered here"
-                    : absl::StrCat(" was fenced by generation ", newest),
+                    : absl::StrCat(" was fenced by generation ", newest,
+                                   " on host ", worker.state.host(),
+                                   ", process ", worker.state.pid()),
         "; register anew"));
   }
   if (worker.state.life() == v1::WorkerState::LOST ||

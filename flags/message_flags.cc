@@ -125,7 +125,9 @@ absl::string_view SchemeOf(absl::string_view value) {
 // a folder "s3:" here.
 absl::Status CheckHasNoScheme(const FieldDescriptor* field,
                               const std::string& value) {
-  if (field->name() == "reason" || SchemeOf(value).empty()) {
+  // The first is text, and the other says itself which addresses it takes.
+  if (field->name() == "reason" || field->name() == "master" ||
+      SchemeOf(value).empty()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
