@@ -107,15 +107,14 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     if (worker.alive()) {
       spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
                    request.host(), request.pid());
-      Withdraw(
-          worker,
-          absl::AbortedError(absl::StrCat(worker.Name(),
-                                          " was fenced by a newer incarnation "
-                                          "on host ",
-                                          Truncated(request.host()),
-                                          ", process ", request.pid(),
-                                          "; register anew")),
-          &replies);
+      Withdraw(worker,
+               absl::AbortedError(
+                   absl::StrCat(worker.Name(),
+                                " was fenced by a newer incarnation "
+                                "on host ",
+                                Truncated(request.host()), ", process ",
+                                request.pid(), "; register anew")),
+               &replies);
     }
     first_registration_ = std::min(first_registration_, now);
     worker.state.set_worker_generation(next_generation_++);

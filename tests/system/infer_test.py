@@ -8,13 +8,14 @@ import lzma
 import math
 import os
 import re
+import struct
 import unittest
 
 import harness
 import scoring
 
 TRAIN = ["--batch_size", "128", "--learning_rate", "0.005"]
-AUC_BUCKETS = 16384  # AucHistogram::kNumBuckets
+AUC_STEP_BITS = 14  # of a float's mantissa lie below a bucket of AucHistogram
 # Two programs that sum a batch otherwise give scores that differ by this much.
 ROUNDING = 1e-6
 
@@ -35,10 +36,21 @@ def auc_of(scores, labels):
     return (rank_sum - positives * (positives + 1) / 2) / positives / negatives
 
 
+def bits_of(value):
+    return struct.unpack("<I", struct.pack("<f", value))[0] >> AUC_STEP_BITS
+
+
+def bucket_of(score):
+    """A number in the order of the buckets of AucHistogram."""
+    if score < .5:
+        return bits_of(max(score, 0.))
+    return 2 * bits_of(.5) + 1 - bits_of(max(1 - score, 0.))
+
+
 def auc_of_buckets(scores, labels, lift=0.0):
     """As a run takes it, with scores of 1 lifted and those of 0 lowered."""
     return auc_of([
-        math.floor((s + (lift if label else -lift)) * AUC_BUCKETS)
+        bucket_of(s + (lift if label else -lift))
         for s, label in zip(scores, labels)], labels)
 
 
