@@ -114,7 +114,8 @@ nn::StepInput StepBuffer::ModelInput(const float* parameters,
     sparse.num_rows = input.keys.keys().size();
     sparse.row_of_key = input.keys.row_of_key();
     sparse.offsets = all_slots ? batch.offsets : input.selected_offsets;
-    if (!batch.weights.empty()) {
+    // The keys of statistics are no features of examples.
+    if (!batch.weights.empty() && !spec_->sparse_inputs[i].is_statistics()) {
       // Only formats of one slot have weights.
       OARLOCK_CHECK(all_slots);
       sparse.weights = batch.weights;

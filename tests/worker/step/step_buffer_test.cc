@@ -157,6 +157,29 @@ TEST(StepBufferTest, WhatNormsLearnLiesUnderFixedKeys) {
   EXPECT_EQ(push.sparse[1].shows, nullptr);
 }
 
+// As libsvm has them: one slot whose keys have values.
+TEST(StepBufferTest, WeightsAreThoseOfFeaturesAndNotOfWhatNormsLearn) {
+  models::ModelSpec spec = TwoInputs();
+  spec.num_slots = 1;
+  spec.sparse_inputs[0].slots = {0};
+  spec.sparse_inputs[1].slots.clear();
+  spec.sparse_inputs[1].num_fixed_keys = 3;
+  EchoClient client;
+  auto step = std::make_shared<StepBuffer>(&spec, client.clock);
+  step->batch.num_examples = 1;
+  step->batch.labels = {1};
+  for (uint64_t key : {5, 6}) step->batch.keys.push_back(Key{key});
+  step->batch.offsets = {0, 2};
+  step->batch.weights = {.5f, 2};
+  step->BuildKeys(client.partition_bits());
+  step->StartPull(&client, {TableId(1), TableId(2)}, step);
+  ASSERT_TRUE(step->WaitForPull().ok());
+  const nn::StepInput input = step->ModelInput(nullptr, 1);
+  EXPECT_EQ(input.sparse[0].weights.size(), 2u);
+  EXPECT_TRUE(input.sparse[1].weights.empty());
+  EXPECT_TRUE(input.sparse[1].offsets.empty());
+}
+
 TEST(StepBufferTest, SeedIsThatOfTheExamplesAndTheEpoch) {
   const models::ModelSpec spec = TwoInputs();
   const FakeClock clock;
