@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "models/model_builder.h"
 #include "nn/interaction_layers.h"
 #include "nn/layers.h"
@@ -38,6 +39,12 @@ absl::StatusOr<std::unique_ptr<Model>> NewFmModel(const ModelOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Model>> NewFfmModel(
     const ModelOptions& options) {
+  if (options.num_slots < 2) {
+    return absl::InvalidArgumentError(
+        "model \"ffm\" multiplies vectors of pairs of slots and got 1 slot; "
+        "legal are 2 or more: give it data with several (libsvm has one), or "
+        "choose another model");
+  }
   RowForm form;
   form.weight = true;
   form.vectors = options.num_slots;

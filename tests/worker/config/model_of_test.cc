@@ -62,11 +62,20 @@ TEST(ModelOfTest, NoModelNeedsDenseFeatures) {
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_EQ((*model)->spec().num_dense, 0u);
     EXPECT_EQ((*model)->spec().num_slots, 3u);
-    EXPECT_TRUE(ModelOf(config, {.num_dense = 2, .num_slots = 1}).ok()) << name;
+    // Of one slot there are no pairs.
+    const bool is_ffm = std::string(name) == "ffm";
+    EXPECT_EQ(ModelOf(config, {.num_dense = 2, .num_slots = 1}).ok(), !is_ffm)
+        << name;
     EXPECT_EQ(ModelOf(config, {.num_dense = 0, .num_slots = 1}).ok(),
-              std::string(name) != "dlrm")
+              !is_ffm && std::string(name) != "dlrm")
         << name;
   }
+  config.set_model("ffm");
+  EXPECT_EQ(ModelOf(config, {.num_dense = 2, .num_slots = 1}).status(),
+            absl::InvalidArgumentError(
+                "model \"ffm\" multiplies vectors of pairs of slots and got 1 "
+                "slot; legal are 2 or more: give it data with several (libsvm "
+                "has one), or choose another model"));
   config.set_model("dlrm");
   EXPECT_EQ(ModelOf(config, {.num_dense = 0, .num_slots = 1}).status(),
             absl::InvalidArgumentError(
