@@ -391,6 +391,8 @@ absl::Status Trainer::WarnOfQuality(const PhaseId& phase) {
         numbers, config_.learning_rate());
     if (warning.empty()) continue;
     spdlog::warn("{}", warning);
+    // Online training has no end.
+    if (warnings_.size() == kMaxWarnings) warnings_.erase(warnings_.begin());
     warnings_.push_back(std::move(warning));
   }
   return absl::OkStatus();

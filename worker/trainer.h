@@ -144,6 +144,8 @@ class Trainer {
   // An epoch of this worker's was over, whatever was in it.
   bool has_trained_ = false;
   bool has_tested_ = false;
+  // The newest of them, for the summary.
+  static constexpr size_t kMaxWarnings = 32;
   std::vector<std::string> warnings_;
   // See EpochContext; known once the tables are created.
   int num_dense_copies_ = 1;

@@ -139,15 +139,18 @@ absl::StatusOr<std::vector<std::string>> ExpandFileList(
 absl::StatusOr<std::vector<std::string>> ExpandFileList(
     absl::Span<const std::string> entries) {
   std::vector<std::string> files;
-  absl::flat_hash_set<std::pair<dev_t, ino_t>> seen;
+  // Not by inode: some file systems give two files one number, and a file that
+  // is left out would not be missed.
+  absl::flat_hash_set<std::string> seen;
   for (const std::string& entry : entries) {
     for (const std::string& pattern : PatternsIn(entry)) {
       OARLOCK_ASSIGN_OR_RETURN(std::vector<std::string> paths, Expand(pattern));
       for (std::string& path : paths) {
-        struct stat info = {};
+        std::error_code error;
+        const std::filesystem::path real =
+            std::filesystem::canonical(path, error);
         // What cannot be looked at is told when it is read.
-        if (stat(path.c_str(), &info) != 0 ||
-            seen.emplace(info.st_dev, info.st_ino).second) {
+        if (seen.insert(error ? path : real.string()).second) {
           files.push_back(std::move(path));
         }
       }
