@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_rows.h"
 #include "checkpoint/row_text.h"
@@ -20,7 +21,6 @@ constexpr size_t kBufferBytes = 1 << 20;
 
 absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
                                     const std::string& name,
-                                    storage::FileSystem* files,
                                     const std::string& path) {
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   OARLOCK_ASSIGN_OR_RETURN(const size_t place, FindSparseTable(manifest, name));
@@ -29,8 +29,8 @@ absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
                                manifest.tables(place),
                                std::bit_width(manifest.num_partitions()) - 1));
   const RowText format(std::move(rules));
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<storage::AppendedFile> file,
-                           files->CreateFile(path));
+  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
+                           OutputFile::Create(path));
   uint64_t num_rows = 0;
   std::string text;
   for (uint32_t p = 0; p < manifest.num_partitions(); ++p) {
@@ -42,14 +42,13 @@ absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
     for (const auto& [key, packed] : sorted) {
       format.Append(packed, &text);
       if (text.size() < kBufferBytes) continue;
-      OARLOCK_RETURN_IF_ERROR(file->Append(text));
+      OARLOCK_RETURN_IF_ERROR(file->Write(text));
       text.clear();
     }
     num_rows += sorted.size();
   }
-  OARLOCK_RETURN_IF_ERROR(file->Append(text));
-  OARLOCK_RETURN_IF_ERROR(file->Sync());
-  OARLOCK_RETURN_IF_ERROR(file->Close());
+  OARLOCK_RETURN_IF_ERROR(file->Write(text));
+  OARLOCK_RETURN_IF_ERROR(file->SyncAndFinish());
   return num_rows;
 }
 

@@ -8,16 +8,15 @@
 
 #include "absl/status/statusor.h"
 #include "checkpoint/manifest.h"
-#include "storage/file_system.h"
 
 namespace oarlock::checkpoint {
 
 // Writes a line (checkpoint/row_text.h) for every row of the sparse
-// table `name` (empty: the only one), ascending by partition and key. How many
-// rows. InvalidArgument when the table is not there or not sparse.
+// table `name` (empty: the only one), ascending by partition and key, to `path`
+// (base/output_file.h). How many rows. InvalidArgument when the table is not
+// there or not sparse.
 absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
                                     const std::string& name,
-                                    storage::FileSystem* files,
                                     const std::string& path);
 
 }  // namespace oarlock::checkpoint

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "base/auc.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "base/process/malloc.h"
 #include "base/status_macros.h"
 #include "cli/ctl/admin_client.h"
@@ -181,6 +182,7 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   OARLOCK_ASSIGN_OR_RETURN(options.files,
                            data::ExpandFileList(std::vector<std::string>(
                                infer.files().begin(), infer.files().end())));
+  OARLOCK_RETURN_IF_ERROR(CheckNotAnInput(infer.out(), options.files));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ScoreFile> scores,
                            ScoreFile::Create(infer.out()));
   OARLOCK_ASSIGN_OR_RETURN(const TrainedModel trained,
@@ -188,6 +190,10 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   OARLOCK_RETURN_IF_ERROR(TakeDescription(trained.description, &job));
   OARLOCK_RETURN_IF_ERROR(
       CheckIsDescribed(trained.description, job, trained.origin));
+  for (const std::string& warning :
+       Contradictions(trained.description, trained.origin, job)) {
+    std::fprintf(stderr, "oarlock infer: warning: %s\n", warning.c_str());
+  }
   OARLOCK_ASSIGN_OR_RETURN(const nn::DeviceChoice choice, ChooseDeviceFor(job));
   // The log tells warnings only.
   if (!choice.log_line.empty()) {

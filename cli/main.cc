@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "base/output_file.h"
 #include "base/process/crash_handler.h"
 #include "cli/armed_fault.h"
 #include "cli/commands.h"
@@ -30,10 +31,7 @@ const oarlock::cli::Command* Find(const char* name) {
   return nullptr;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  oarlock::InstallCrashHandler();
+int RunCommand(int argc, char** argv) {
   if (argc < 2) {
     PrintUsage(stderr);
     return 2;
@@ -72,4 +70,11 @@ int main(int argc, char** argv) {
       word,
       closest.empty() ? "" : (" (did you mean " + closest + "?)").c_str());
   return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  oarlock::InstallCrashHandler();
+  return oarlock::FinishStandardOutput("oarlock", RunCommand(argc, argv));
 }

@@ -51,6 +51,7 @@ std::vector<flags::FlagSource> Sources(v1::RoleConfig* role,
             "max_held_mb",
             "metrics_port",
             "tick_s",
+            "tick_per_epoch",
             "tier_dir",
             "checkpoint_dir",
             "checkpoint_interval_s",
@@ -72,7 +73,7 @@ absl::Status Serve(const v1::JobConfig& config,
                    const cluster::RoleAssignment& role, const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Fleet> fleet,
                            Fleet::Init(config, role, clocks));
-  return RunRole(*fleet, config, /*summary=*/nullptr);
+  return RunRole(*fleet, /*summary=*/nullptr);
 }
 
 }  // namespace

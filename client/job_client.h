@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/push_stamp.h"
 #include "base/types.h"
+#include "cluster/wire_version.h"
 #include "data/order/example_intervals.h"
 #include "data/range_source.h"
 #include "proto/v1/coordinator_job.pb.h"
@@ -175,7 +176,7 @@ class JobClient {
  protected:
   // Name of the barrier after an epoch.
   static std::string AfterTraining(uint32_t epoch) {
-    return absl::StrCat("train/", epoch, "/trained");
+    return absl::StrCat("train/", epoch, cluster::kTrainedBarrier);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace oarlock::coordinator {
 
@@ -40,6 +41,23 @@ void Barriers::Wait(const std::string& name, WorkerIndex worker,
           "barrier '", name, "': a later call of the same worker waits")),
       replies);
   waiters_.push_back({name, worker.value(), deadline, std::move(done)});
+  waits_at_[worker.value()] = name;
+}
+
+std::string Barriers::Deadlock(const std::vector<bool>& waited_for) const {
+  std::set<std::string> names;
+  std::vector<std::string> places;
+  for (uint32_t worker = 0; worker < waited_for.size(); ++worker) {
+    if (!waited_for[worker]) continue;
+    const auto at = waits_at_.find(worker);
+    if (at == waits_at_.end() || !open_.contains(at->second)) return "";
+    names.insert(at->second);
+    places.push_back(absl::StrCat("worker ", worker, " at '", at->second, "'"));
+  }
+  if (names.size() < 2) return "";
+  constexpr size_t kMaxNamed = 8;
+  if (places.size() > kMaxNamed) places.resize(kMaxNamed);
+  return absl::StrJoin(places, ", ");
 }
 
 void Barriers::Withdraw(WorkerIndex worker, const absl::Status& status,
@@ -51,13 +69,16 @@ void Barriers::Withdraw(WorkerIndex worker, const absl::Status& status,
     }
     it = it->second.empty() ? open_.erase(it) : std::next(it);
   }
+  waits_at_.erase(worker.value());
   AnswerIf(
       [&](const Waiter& waiter) { return waiter.worker == worker.value(); },
       status, replies);
 }
 
-void Barriers::Release(const std::vector<bool>& waited_for,
-                       std::vector<Reply>* replies) {
+void Barriers::Release(
+    const std::vector<bool>& waited_for,
+    absl::FunctionRef<bool(const std::string& name)> may_pass,
+    std::vector<Reply>* replies) {
   for (auto it = open_.begin(); it != open_.end();) {
     bool any = false;
     bool all = true;
@@ -66,7 +87,7 @@ void Barriers::Release(const std::vector<bool>& waited_for,
       any = true;
       all = it->second.contains(worker);
     }
-    if (!any || !all) {
+    if (!any || !all || !may_pass(it->first)) {
       ++it;
       continue;
     }
@@ -98,6 +119,10 @@ void Barriers::Save(v1::BarriersState* state) const {
     for (const auto& [worker, for_good] : workers) {
       open->add_workers(worker);
       if (for_good) open->add_for_good(worker);
+      const auto at = waits_at_.find(worker);
+      if (at != waits_at_.end() && at->second == name) {
+        open->add_waiting(worker);
+      }
     }
   }
 }
@@ -105,9 +130,13 @@ void Barriers::Save(v1::BarriersState* state) const {
 void Barriers::Load(const v1::BarriersState& state) {
   passed_ = {state.passed().begin(), state.passed().end()};
   open_.clear();
+  waits_at_.clear();
   for (const v1::OpenBarrierState& open : state.open()) {
     std::map<uint32_t, bool>& workers = open_[open.name()];
     for (const uint32_t worker : open.workers()) workers[worker] = false;
+    for (const uint32_t worker : open.waiting()) {
+      waits_at_[worker] = open.name();
+    }
     for (const uint32_t worker : open.for_good()) workers[worker] = true;
   }
 }

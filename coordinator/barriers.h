@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/types.h"
@@ -56,16 +57,20 @@ class Barriers {
   void Withdraw(WorkerIndex worker, const absl::Status& status,
                 std::vector<Reply>* replies);
   // Passes every barrier at which all of `waited_for` (by worker index) have
-  // arrived.
+  // arrived, and of which `may_pass` is true.
   void Release(const std::vector<bool>& waited_for,
+               absl::FunctionRef<bool(const std::string& name)> may_pass,
                std::vector<Reply>* replies);
+  // All of `waited_for` wait, and not at one barrier: "worker 0 at 'train/1',
+  // worker 1 at 'summary'". Else empty.
+  std::string Deadlock(const std::vector<bool>& waited_for) const;
   // Answers the waits whose deadline has come.
   void Expire(absl::Time now, std::vector<Reply>* replies);
   // Answers all waits.
   void AnswerAll(const absl::Status& status, std::vector<Reply>* replies);
 
-  // Saves which workers have arrived where. Waits are not saved: the workers
-  // call again.
+  // Saves which workers have arrived where, and wait. The calls that wait are
+  // not saved: the workers call again.
   void Save(v1::BarriersState* state) const;
   // Replaces what is there. REQUIRES: no call waits.
   void Load(const v1::BarriersState& state);
@@ -88,6 +93,9 @@ class Barriers {
   std::map<std::string, std::map<uint32_t, bool>> open_;
   // At most one per open barrier and worker.
   std::list<Waiter> waiters_;
+  // By worker: the open barrier at which it waited last, and waits again when
+  // that wait is over.
+  std::map<uint32_t, std::string> waits_at_;
 };
 
 }  // namespace oarlock::coordinator

@@ -29,6 +29,11 @@ absl::Status CheckSize(const v1::JobDescription& description) {
       kMaxDescribedFlags, " and ", kMaxDescriptionBytes, ": shorten it"));
 }
 
+// "--model deepfm".
+std::string Given(const v1::JobDescription::Flag& flag) {
+  return absl::StrCat("--", flag.name(), " ", flag.value());
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
@@ -98,6 +103,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     if (alone) settings_.Clear();
     OARLOCK_RETURN_IF_ERROR(
         settings_.Check(WorkerIndex(index), request.settings()));
+    OARLOCK_RETURN_IF_ERROR(CheckModel(request));
     OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
                              calls_.Begin([&](auto* call) {
                                *call->mutable_register_worker() = request;
@@ -140,6 +146,33 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
   }
   Run(std::move(replies));
   return response;
+}
+
+absl::Status Coordinator::CheckModel(
+    const v1::RegisterWorkerRequest& request) const {
+  const v1::JobDescription* const trained =
+      description_.has_value() ? &*description_
+      : loaded_.has_value()    ? &*loaded_
+                               : nullptr;
+  if (trained == nullptr) return absl::OkStatus();
+  for (const v1::JobDescription::Flag& own : request.description().flags()) {
+    if (!own.defines_model()) continue;
+    for (const v1::JobDescription::Flag& before : trained->flags()) {
+      if (before.name() != own.name() || before.value() == own.value()) continue;
+      const std::string difference = absl::StrCat(
+          "worker ", request.worker_index(), " has ", Given(own),
+          ", and the parameters with which the job goes on were trained with ",
+          Given(before));
+      // Who loads parameters may give them another meaning, but not by default.
+      if (!description_.has_value() && own.given()) {
+        spdlog::warn("{}", difference);
+        continue;
+      }
+      return absl::FailedPreconditionError(
+          absl::StrCat(difference, "; give ", Given(before)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void Coordinator::ExcuseFromLaterMembers(const WorkerRecord& worker,

@@ -152,6 +152,9 @@ class Coordinator {
   void SkipCuts(uint64_t largest);
   // Goes on from a checkpoint. REQUIRES: nobody has called anything yet.
   void Restore(const v1::CheckpointManifest& manifest);
+  // Begins with the parameters of another job's checkpoint, and with its
+  // logical time. REQUIRES: nobody has called anything yet.
+  void BeginWith(const v1::CheckpointManifest& loaded);
 
   // For a successor of this coordinator, see coordinator/log/coordinator_log.h.
   //
@@ -226,6 +229,18 @@ class Coordinator {
   void End(bool failed, std::string reason, absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndJob(const v1::JobEnd& end);
+  // By worker: whether a barrier needs it.
+  std::vector<bool> WaitedFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether what was due after the epoch that ends with this barrier is evicted;
+  // the first call has the tick. True of other barriers.
+  bool EvictedAfter(absl::string_view barrier)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailIfDeadlocked(absl::Time now, Replies* replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // FailedPrecondition when a worker's model is not that of the parameters that
+  // the job goes on with.
+  absl::Status CheckModel(const v1::RegisterWorkerRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailIfTooLate(absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After any change: passes barriers, recovers dead workers, notices the end.
@@ -261,8 +276,9 @@ class Coordinator {
   absl::Time first_registration_ ABSL_GUARDED_BY(mutex_) =
       absl::InfiniteFuture();
   absl::Time last_deadline_check_ ABSL_GUARDED_BY(mutex_);
-  // Ticks so far, and when the last one was due.
+  // Ticks so far, those before the job included, and when the last one was due.
   uint32_t logical_time_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t start_time_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time last_tick_ ABSL_GUARDED_BY(mutex_);
   DeadWorkers dead_workers_ ABSL_GUARDED_BY(mutex_);
   Barriers barriers_ ABSL_GUARDED_BY(mutex_);
@@ -279,6 +295,8 @@ class Coordinator {
   JobProgress progress_ ABSL_GUARDED_BY(mutex_);
   // What the job trains, as the newest worker that said it did.
   std::optional<v1::JobDescription> description_ ABSL_GUARDED_BY(mutex_);
+  // What trained the parameters that the job began with, if it says so.
+  std::optional<v1::JobDescription> loaded_ ABSL_GUARDED_BY(mutex_);
   RunSettings settings_ ABSL_GUARDED_BY(mutex_);
   TrainingState training_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);

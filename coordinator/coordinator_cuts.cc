@@ -112,6 +112,7 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
   absl::MutexLock lock(&mutex_);
   manifest->set_cut(cuts_.newest());
   manifest->set_logical_time(logical_time_);
+  manifest->set_start_time(start_time_);
   manifest->set_next_generation(next_generation_);
   uint32_t trained_epochs = epochs_before_cut_;
   for (const auto& [name, covered] : cuts_.Covered()) {
@@ -170,6 +171,18 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
     }
   }
   training_.Restore(manifest);
+  // An epoch may have ended just before the cut, its tick after it; and another
+  // run may have counted seconds.
+  start_time_ = manifest.start_time();
+  if (!options_.tick_per_epoch) return;
+  start_time_ = std::max(start_time_, logical_time_ - std::min(logical_time_, trained_epochs_));
+  logical_time_ = std::max(logical_time_, start_time_ + trained_epochs_);
+}
+
+void Coordinator::BeginWith(const v1::CheckpointManifest& loaded) {
+  absl::MutexLock lock(&mutex_);
+  start_time_ = logical_time_ = loaded.logical_time();
+  if (loaded.has_description()) loaded_ = loaded.description();
 }
 
 }  // namespace oarlock::coordinator

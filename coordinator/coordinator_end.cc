@@ -65,19 +65,21 @@ void Coordinator::End(bool failed, std::string reason, absl::Time now,
 }
 
 void Coordinator::Reconcile(absl::Time now, Replies* replies) {
-  std::vector<bool> waited_for(workers_.size());
   bool all_finished = true;
   bool any_alive = false;
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    const WorkerRecord& worker = workers_[i];
-    // A worker that has not registered yet is waited for. If it registers too
-    // late, the job fails.
-    waited_for[i] = worker.alive() || !worker.registered();
+  for (const WorkerRecord& worker : workers_) {
     any_alive = any_alive || worker.alive();
     all_finished = all_finished && worker.registered() &&
                    worker.state.life() == v1::WorkerState::FINISHED;
   }
-  if (!job_.ending) barriers_.Release(waited_for, replies);
+  if (!job_.ending) {
+    barriers_.Release(
+        WaitedFor(),
+        [&](const std::string& name) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          return EvictedAfter(name);
+        },
+        replies);
+  }
   RecoverWorkers(now);
   if (job_.over) return;
   if (all_finished && !job_.ending) {
@@ -88,6 +90,16 @@ void Coordinator::Reconcile(absl::Time now, Replies* replies) {
              (!any_alive || now - ending_since_ > options_.drain_grace)) {
     job_.over = true;
   }
+}
+
+std::vector<bool> Coordinator::WaitedFor() const {
+  std::vector<bool> waited_for;
+  for (const WorkerRecord& worker : workers_) {
+    // One that has not registered yet, too. If it registers too late, the job
+    // fails.
+    waited_for.push_back(worker.alive() || !worker.registered());
+  }
+  return waited_for;
 }
 
 JobState Coordinator::Job() const {

@@ -25,6 +25,9 @@ struct CoordinatorOptions {
   absl::Duration drain_grace = absl::Seconds(3);
   // One unit of the job's logical time.
   absl::Duration tick = absl::Seconds(1);
+  // It counts epochs that are over instead, and the next one begins when all
+  // servers have evicted what is due then.
+  bool tick_per_epoch = false;
 };
 
 // The state of the job.

@@ -55,6 +55,7 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_first_registration_unix_ns(ToRecorded(first_registration_));
   state.set_last_deadline_check_unix_ns(ToRecorded(last_deadline_check_));
   state.set_logical_time(logical_time_);
+  state.set_start_time(start_time_);
   state.set_last_tick_unix_ns(ToRecorded(last_tick_));
   dead_workers_.Save(state.mutable_deaths());
   barriers_.Save(state.mutable_barriers());
@@ -94,6 +95,7 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   first_registration_ = FromRecorded(state.first_registration_unix_ns());
   last_deadline_check_ = FromRecorded(state.last_deadline_check_unix_ns());
   logical_time_ = state.logical_time();
+  start_time_ = state.start_time();
   last_tick_ = FromRecorded(state.last_tick_unix_ns());
   dead_workers_.Load(state.deaths());
   barriers_.Load(state.barriers());

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/ranges/train_phase.h"
 
 namespace oarlock::coordinator {
 
@@ -41,7 +42,7 @@ void Coordinator::CheckDeadlines() {
       }
     }
     for (; now - last_tick_ >= options_.tick; last_tick_ += options_.tick) {
-      ++logical_time_;
+      if (!options_.tick_per_epoch) ++logical_time_;
     }
     for (WorkerRecord& worker : workers_) {
       if (!worker.alive() || now <= worker.lease_end) continue;
@@ -60,6 +61,7 @@ void Coordinator::CheckDeadlines() {
           &replies);
     }
     FailIfTooLate(now, &replies);
+    FailIfDeadlocked(now, &replies);
     Reconcile(now, &replies);
     barriers_.Expire(now, &replies);
     Append(steps_.Expire(now), &replies);
@@ -68,6 +70,14 @@ void Coordinator::CheckDeadlines() {
   Run(std::move(replies));
   // A failure is logged. The state is tried again when more has been written.
   if (state_due) WriteState().IgnoreError();
+}
+
+bool Coordinator::EvictedAfter(absl::string_view barrier) {
+  if (!options_.tick_per_epoch) return true;
+  const std::optional<uint32_t> epoch = EpochOfTrainedBarrier(barrier);
+  if (!epoch.has_value()) return true;
+  logical_time_ = std::max(logical_time_, start_time_ + *epoch + 1);
+  return servers_.EvictedTime() >= logical_time_;
 }
 
 void Coordinator::FailIfTooLate(absl::Time now, Replies* replies) {
@@ -89,6 +99,17 @@ void Coordinator::FailIfTooLate(absl::Time now, Replies* replies) {
           now, replies);
     }
   }
+}
+
+void Coordinator::FailIfDeadlocked(absl::Time now, Replies* replies) {
+  if (job_.ending) return;
+  const std::string places = barriers_.Deadlock(WaitedFor());
+  if (places.empty()) return;
+  End(/*failed=*/true,
+      absl::StrCat("the workers wait for each other: ", places,
+                   "; start all workers of a job with the same program and "
+                   "flags"),
+      now, replies);
 }
 
 void Coordinator::SkipTime(absl::Duration gap) {

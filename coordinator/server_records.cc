@@ -1,6 +1,7 @@
 #include "coordinator/server_records.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -41,11 +42,20 @@ absl::Status ServerRecords::RecordHeartbeat(
   server.last_heard = now;
   server.workers_version = request.workers_version();
   server.left = request.leaving();
+  server.evicted_time = request.evicted_time();
   return absl::OkStatus();
 }
 
 void ServerRecords::RecordKnowsItIsOver(ServerIndex server) {
   servers_[server.value()].knows_it_is_over = true;
+}
+
+uint32_t ServerRecords::EvictedTime() const {
+  uint32_t time = std::numeric_limits<uint32_t>::max();
+  for (const Record& server : servers_) {
+    if (!server.left) time = std::min(time, server.evicted_time);
+  }
+  return time;
 }
 
 void ServerRecords::Extend(absl::Duration gap) {
@@ -94,6 +104,7 @@ void ServerRecords::Save(
     saved->set_workers_version(server.workers_version);
     saved->set_knows_it_is_over(server.knows_it_is_over);
     saved->set_left(server.left);
+    saved->set_evicted_time(server.evicted_time);
   }
 }
 
@@ -106,7 +117,8 @@ void ServerRecords::Load(
                    .last_heard = FromRecorded(saved.last_heard_unix_ns()),
                    .workers_version = saved.workers_version(),
                    .knows_it_is_over = saved.knows_it_is_over(),
-                   .left = saved.left()};
+                   .left = saved.left(),
+                   .evicted_time = saved.evicted_time()};
   }
 }
 

@@ -39,6 +39,9 @@ class ServerRecords {
   // that left or fell silent, which are out of every worker's reach. One that
   // was never heard of may come up and knows nothing yet: 0.
   uint64_t KnownWorkersVersion(uint64_t newest, absl::Time now) const;
+  // Up to this logical time all servers that have not left have evicted what
+  // was due; 0 while one was never heard of.
+  uint32_t EvictedTime() const;
   // Every server but `self` that is alive knows that the job is over.
   bool OthersKnowItIsOver(ServerIndex self, absl::Time now) const;
 
@@ -58,6 +61,7 @@ class ServerRecords {
     bool knows_it_is_over = false;
     // It said that it goes.
     bool left = false;
+    uint32_t evicted_time = 0;
   };
   bool Alive(const Record& server, absl::Time now) const;
 

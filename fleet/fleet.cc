@@ -99,6 +99,49 @@ v1::JobConfig ConfigOf(const v1::JobConfig& config,
   return result;
 }
 
+absl::Status CheckFlags(const v1::JobConfig& config, uint32_t num_servers) {
+  if (config.resume() && config.checkpoint_dir().empty()) {
+    return absl::InvalidArgumentError(
+        "--resume needs the folder of the checkpoints to go on from; give it "
+        "by --checkpoint_dir");
+  }
+  if (config.durability() == "log" && config.checkpoint_dir().empty()) {
+    return absl::InvalidArgumentError(
+        "--durability log needs a folder for the log; give it by "
+        "--checkpoint_dir");
+  }
+  if (config.recovery() == "replay" && config.durability() != "log") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--recovery replay needs a log to replay; legal with --durability ",
+        config.durability(), " are rollback and accept_loss"));
+  }
+  if (config.recovery() == "accept_loss" &&
+      worker::ModeOf(config) == worker::TrainingMode::kSync) {
+    return absl::InvalidArgumentError(
+        "--recovery accept_loss leaves servers at different rounds; legal with "
+        "--mode sync are replay and rollback");
+  }
+  if (config.resume() && !config.load().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--resume goes on from the job's own checkpoint, --load ",
+        config.load(), " begins with another's parameters; give one of them"));
+  }
+  const auto num_partitions = static_cast<uint32_t>(config.num_partitions());
+  if (!std::has_single_bit(num_partitions)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--num_partitions is ", num_partitions,
+                     "; legal is a power of two, for example ",
+                     std::bit_floor(num_partitions)));
+  }
+  if (num_partitions < num_servers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--num_partitions is ", num_partitions, " with ",
+                     num_servers, " servers, and each needs one; legal is ",
+                     std::bit_ceil(num_servers), " or more; leave it out"));
+  }
+  return worker::Trainer::CheckConfig(config);
+}
+
 std::string TierDirOf(const v1::JobConfig& config) {
   return config.tier_dir().empty() ? absl::StrCat(config.log_dir(), "/tier")
                                    : config.tier_dir();
@@ -144,13 +187,15 @@ class Fleet::Worker {
     OARLOCK_ASSIGN_OR_RETURN(worker->metrics_,
                              ListenForMetrics(config, role, *clocks.monotonic));
     if (role.role == cluster::Role::kLocal) {
-      worker->job_ = std::make_unique<LocalJobClient>(clocks);
       auto parameters = std::make_unique<LocalParameterClient>(
           config.num_partitions(),
           LocalTableOptions{.tick = absl::Seconds(config.tick_s()),
+                            .tick_per_epoch = config.tick_per_epoch(),
                             .tier_dir = TierDirOf(config),
                             .clocks = clocks});
       worker->local_tables_ = &parameters->tables();
+      worker->job_ =
+          std::make_unique<LocalJobClient>(clocks, parameters.get());
       worker->parameters_ = std::move(parameters);
     } else {
       const v1::JobDescription description = DescribeJob(config);
@@ -164,10 +209,14 @@ class Fleet::Worker {
     return worker;
   }
 
-  absl::Status Start(const v1::JobConfig& config) {
+  // `warnings` of how the job began.
+  absl::Status Start(const v1::JobConfig& config,
+                     std::vector<std::string> warnings) {
     OARLOCK_ASSIGN_OR_RETURN(
-        trainer_, worker::Trainer::Create(config, parameters_.get(), job_.get(),
-                                          {.clocks = clocks_}));
+        trainer_,
+        worker::Trainer::Create(
+            config, parameters_.get(), job_.get(),
+            {.clocks = clocks_, .warnings = std::move(warnings)}));
     if (metrics_ != nullptr) {
       metrics_->Serve([this](MetricsSnapshot* snapshot) {
         trainer_->CollectMetrics(snapshot);
@@ -205,48 +254,9 @@ Fleet::Fleet(const v1::JobConfig& config, const cluster::RoleAssignment& role,
 
 Fleet::~Fleet() = default;
 
-absl::Status Fleet::CheckConfig(const v1::JobConfig& config,
-                                uint32_t num_servers) {
-  if (config.resume() && config.checkpoint_dir().empty()) {
-    return absl::InvalidArgumentError(
-        "--resume needs the folder of the checkpoints to go on from; give it "
-        "by --checkpoint_dir");
-  }
-  if (config.durability() == "log" && config.checkpoint_dir().empty()) {
-    return absl::InvalidArgumentError(
-        "--durability log needs a folder for the log; give it by "
-        "--checkpoint_dir");
-  }
-  if (config.recovery() == "replay" && config.durability() != "log") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--recovery replay needs a log to replay; legal with --durability ",
-        config.durability(), " are rollback and accept_loss"));
-  }
-  if (config.recovery() == "accept_loss" &&
-      worker::ModeOf(config) == worker::TrainingMode::kSync) {
-    return absl::InvalidArgumentError(
-        "--recovery accept_loss leaves servers at different rounds; legal with "
-        "--mode sync are replay and rollback");
-  }
-  if (config.resume() && !config.load().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--resume goes on from the job's own checkpoint, --load ",
-        config.load(), " begins with another's parameters; give one of them"));
-  }
-  const auto num_partitions = static_cast<uint32_t>(config.num_partitions());
-  if (!std::has_single_bit(num_partitions)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--num_partitions is ", num_partitions,
-                     "; legal is a power of two, for example ",
-                     std::bit_floor(num_partitions)));
-  }
-  if (num_partitions < num_servers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--num_partitions is ", num_partitions, " with ",
-                     num_servers, " servers, and each needs one; legal is ",
-                     std::bit_ceil(num_servers), " or more; leave it out"));
-  }
-  return worker::Trainer::CheckConfig(config);
+absl::Status Fleet::CheckConfig(v1::JobConfig config, uint32_t num_servers) {
+  OARLOCK_RETURN_IF_ERROR(GoOnWithModel(&config).status());
+  return CheckFlags(config, num_servers);
 }
 
 data::DataOptions::Format Fleet::DataFormatOf(const v1::JobConfig& config) {
@@ -262,12 +272,16 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
         "), but this program trains with parameter servers; set "
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
-  OARLOCK_RETURN_IF_ERROR(
-      CheckConfig(config, static_cast<uint32_t>(role.server_endpoints.size())));
+  auto fleet = absl::WrapUnique(new Fleet(config, role, clocks));
+  // Servers know no model, but have the flags of a launcher's command line.
+  if (fleet->IsWorker() || !config.load().empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(fleet->warnings_, GoOnWithModel(&fleet->config_));
+  }
+  OARLOCK_RETURN_IF_ERROR(CheckFlags(fleet->config(), fleet->server_num()));
   if (role.role == cluster::Role::kLocal)
     OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
   BeginRole(role);
-  return absl::WrapUnique(new Fleet(config, role, clocks));
+  return fleet;
 }
 
 absl::Status Fleet::InitServer() {
@@ -292,6 +306,7 @@ absl::Status Fleet::InitServer() {
   options.num_partitions = config_.num_partitions();
   options.lease = absl::Seconds(config_.lease_s());
   options.tick = absl::Seconds(config_.tick_s());
+  options.tick_per_epoch = config_.tick_per_epoch();
   options.tier_dir = TierDirOf(config_);
   options.num_threads = config_.server_threads();
   options.max_held_bytes = static_cast<uint64_t>(config_.max_held_mb()) << 20;
@@ -355,7 +370,8 @@ absl::Status Fleet::InitWorker() {
     std::filesystem::rename(summary, absl::StrCat(summary, ".old"), error);
   }
   OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_, clocks_));
-  OARLOCK_RETURN_IF_ERROR(Worked(worker_->Start(config_)));
+  OARLOCK_RETURN_IF_ERROR(
+      Worked(worker_->Start(config_, std::move(warnings_))));
   const absl::StatusOr<uint32_t> first = worker_->trainer().FirstEpoch();
   OARLOCK_RETURN_IF_ERROR(Worked(first.status()));
   epoch_ = *first;
@@ -432,8 +448,8 @@ absl::StatusOr<worker::TrainingSummary> Fleet::StopWorker() {
 
 client::JobClient* Fleet::job() { return &worker_->job(); }
 
-absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
-                     worker::TrainingSummary* summary) {
+absl::Status RunRole(Fleet& fleet, worker::TrainingSummary* summary) {
+  const v1::JobConfig& config = fleet.config();
   if (fleet.IsServer()) {
     OARLOCK_RETURN_IF_ERROR(fleet.InitServer());
     return fleet.RunServer();

@@ -45,10 +45,10 @@ absl::StatusOr<cluster::RoleAssignment> RoleFromEnvironment(
 // One thread at a time.
 class Fleet {
  public:
-  // InvalidArgument when flags contradict each other, or a job of so many
-  // servers. Init says it too; whoever starts processes with them asks first.
-  static absl::Status CheckConfig(const v1::JobConfig& config,
-                                  uint32_t num_servers);
+  // InvalidArgument when flags contradict each other, a job of so many servers,
+  // or what it goes on with (--resume). Init says it too; whoever starts
+  // processes with them asks first.
+  static absl::Status CheckConfig(v1::JobConfig config, uint32_t num_servers);
 
   // --data_format; where it is not set, criteo for files, multi_slot for what a
   // --pipe_command writes.
@@ -66,6 +66,8 @@ class Fleet {
   bool IsServer() const { return role_.role == cluster::Role::kServer; }
   bool IsWorker() const { return !IsServer(); }
   bool IsFirstWorker() const { return IsWorker() && worker_index() == 0; }
+  // With what a job that goes on took from its checkpoint (--load).
+  const v1::JobConfig& config() const { return config_; }
   uint32_t worker_index() const { return role_.worker_index; }
   uint32_t worker_num() const { return role_.num_workers; }
   uint32_t server_index() const { return role_.server_index; }
@@ -147,7 +149,9 @@ class Fleet {
   // Hands `status` on; a failure ends this worker's part.
   absl::Status Worked(absl::Status status);
 
-  const v1::JobConfig config_;
+  v1::JobConfig config_;
+  // Of how the job began.
+  std::vector<std::string> warnings_;
   const cluster::RoleAssignment role_;
   const Clocks clocks_;
   // Of a first worker.
@@ -161,8 +165,7 @@ class Fleet {
 // epochs of the configuration. What `oarlock train` does; a program of its own
 // may do it call by call instead. Fills `summary` for workers (null: not
 // wanted).
-absl::Status RunRole(Fleet& fleet, const v1::JobConfig& config,
-                     worker::TrainingSummary* summary);
+absl::Status RunRole(Fleet& fleet, worker::TrainingSummary* summary);
 
 }  // namespace oarlock
 

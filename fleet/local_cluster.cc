@@ -41,6 +41,7 @@ LocalParameterClient::LocalParameterClient(uint32_t num_partitions,
                                            const LocalTableOptions& options)
     : map_(cluster::PartitionMap::Even(num_partitions, 1)),
       tick_(options.tick),
+      tick_per_epoch_(options.tick_per_epoch),
       clock_(*options.clocks.monotonic),
       start_(clock_.Now()),
       tables_(map_, kOnlyServer, clock_, options.tier_dir),
@@ -62,6 +63,16 @@ absl::Status LocalParameterClient::CreateTable(const v1::TableConfig& config) {
     eviction_loop_.Start();
   }
   return absl::OkStatus();
+}
+
+void LocalParameterClient::EndEpoch(uint32_t epoch) {
+  if (!tick_per_epoch_) return;
+  tables_.clock().AdvanceTo(epoch + 1);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!evicts_) return;
+  }
+  eviction_loop_.AwaitEvicted(epoch + 1);
 }
 
 int LocalParameterClient::partition_bits() const {
@@ -141,8 +152,10 @@ absl::Status LocalParameterClient::Apply(const client::PushRequest& push) {
     absl::MutexLock lock(&mutex_);
     stamp.sequence = Sequence(++last_sequence_);
   }
-  tables_.clock().AdvanceTo(
-      static_cast<uint32_t>((clock_.Now() - start_) / tick_));
+  if (!tick_per_epoch_) {
+    tables_.clock().AdvanceTo(
+        static_cast<uint32_t>((clock_.Now() - start_) / tick_));
+  }
   for (const client::SparseGradients& sparse : push.sparse) {
     OARLOCK_ASSIGN_OR_RETURN(pserver::TableEntry* const entry,
                              tables_.Find(sparse.table));
@@ -175,8 +188,10 @@ absl::Status LocalParameterClient::Apply(const client::PushRequest& push) {
   return absl::OkStatus();
 }
 
-LocalJobClient::LocalJobClient(const Clocks& clocks)
+LocalJobClient::LocalJobClient(const Clocks& clocks,
+                               LocalParameterClient* tables)
     : clock_(*clocks.monotonic),
+      tables_(tables),
       coordinator_(coordinator::CoordinatorOptions{.job_id = "local"},
                    *clocks.wall) {
   const absl::StatusOr<v1::RegisterWorkerResponse> registered =
@@ -212,6 +227,12 @@ absl::Status LocalJobClient::Barrier(const std::string& name) {
   return CallAndWait([&](absl::AnyInvocable<void(absl::Status)> done) {
     coordinator_.Barrier(request, std::move(done));
   });
+}
+
+absl::Status LocalJobClient::WaitForTrained(uint32_t epoch) {
+  OARLOCK_RETURN_IF_ERROR(client::JobClient::WaitForTrained(epoch));
+  if (tables_ != nullptr) tables_->EndEpoch(epoch);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> LocalJobClient::ReportSteps(uint64_t finished,

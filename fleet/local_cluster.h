@@ -26,6 +26,8 @@ namespace oarlock {
 struct LocalTableOptions {
   // Of the job's logical time.
   absl::Duration tick = absl::Seconds(1);
+  // See EndEpoch.
+  bool tick_per_epoch = false;
   // As that of ServerOptions.
   std::string tier_dir;
   // Logical time is counted on the monotonic one.
@@ -46,6 +48,10 @@ class LocalParameterClient : public client::ParameterClient {
   // nothing was called before.
   absl::Status Load(const v1::CheckpointManifest& manifest,
                     const std::string& folder);
+
+  // This epoch, from 0, is trained. With `tick_per_epoch` that is the tick: what
+  // is due then is evicted when this returns.
+  void EndEpoch(uint32_t epoch);
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
   void SetCutObserver(CutObserver /*observer*/) override {}
@@ -71,6 +77,7 @@ class LocalParameterClient : public client::ParameterClient {
 
   const cluster::PartitionMap map_;
   const absl::Duration tick_;
+  const bool tick_per_epoch_;
   const Clock& clock_;
   const absl::Time start_;
   pserver::TableRegistry tables_;
@@ -84,9 +91,10 @@ class LocalParameterClient : public client::ParameterClient {
 // The only worker of a job whose coordinator is in this process.
 class LocalJobClient : public client::JobClient {
  public:
-  // The coordinator has the wall clock, waits are by the monotonic clock; they
-  // outlive this.
-  explicit LocalJobClient(const Clocks& clocks = {});
+  // The coordinator has the wall clock, waits are by the monotonic clock.
+  // `tables` are told of epochs that end; null: nobody is. All outlive this.
+  explicit LocalJobClient(const Clocks& clocks = {},
+                          LocalParameterClient* tables = nullptr);
 
   WorkerIndex worker_index() const override { return WorkerIndex(0); }
   uint32_t num_workers() const override { return 1; }
@@ -99,6 +107,7 @@ class LocalJobClient : public client::JobClient {
     return absl::OkStatus();
   }
   absl::Status Barrier(const std::string& name) override;
+  absl::Status WaitForTrained(uint32_t epoch) override;
   absl::StatusOr<uint64_t> JoinRounds() override { return 0; }
   absl::Status LeaveRounds() override { return absl::OkStatus(); }
   // A worker alone is the slowest: it waits for its own pushes.
@@ -132,6 +141,7 @@ class LocalJobClient : public client::JobClient {
 
  private:
   const Clock& clock_;
+  LocalParameterClient* const tables_;
   coordinator::Coordinator coordinator_;
   uint64_t generation_ = 0;
 

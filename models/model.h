@@ -34,9 +34,10 @@ struct SparseInputSpec {
   std::vector<int> slots;
   // Not 0: the table holds statistics. Every step reads the rows of keys 0 to
   // num_fixed_keys - 1, which start at 0. The gradients of a step are the
-  // values before it minus the values after it. They are subtracted from the
-  // rows without any other update rule, and summed over workers.
+  // negatives of what it adds to them. The gradients of a round are summed over
+  // workers, the rows multiplied by `decay`, and the sum subtracted.
   size_t num_fixed_keys = 0;
+  float decay = 1;
 
   bool is_statistics() const { return num_fixed_keys > 0; }
 };

@@ -19,6 +19,7 @@ class NetworkExecutor final : public ModelExecutor {
       : network_(network),
         workspace_(network, std::move(math), max_examples),
         starts_(network.InitialStatistics()),
+        tables_(StatisticsTablesOf(network)),
         before_(network.num_statistics()),
         statistics_(network.num_statistics()) {}
   void Predict(const nn::StepInput& input, nn::StepOutput* output) override {
@@ -27,59 +28,73 @@ class NetworkExecutor final : public ModelExecutor {
   }
   void Step(const nn::StepInput& input, nn::StepOutput* output) override {
     TakeInput(input, /*training=*/true);
-    float* learned = nullptr;
-    if (has_statistics()) {
-      OARLOCK_CHECK(!output->row_gradients.empty());
-      learned = output->row_gradients.back();
-      output->row_gradients.pop_back();
-    }
+    // The network knows nothing of the last inputs.
+    OARLOCK_CHECK(output->row_gradients.size() >= tables_.size());
+    const size_t first = output->row_gradients.size() - tables_.size();
+    learned_.assign(output->row_gradients.begin() + first,
+                    output->row_gradients.end());
+    output->row_gradients.resize(first);
     workspace_.Step(step_, output);
-    if (has_statistics()) {
-      output->row_gradients.push_back(learned);
-      PutLearned(input.sparse.back(), learned);
+    output->row_gradients.insert(output->row_gradients.end(), learned_.begin(),
+                                 learned_.end());
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      PutLearned(tables_[t], InputOf(input, t), learned_[t]);
     }
   }
 
  private:
-  bool has_statistics() const { return !statistics_.empty(); }
-
   // Copies `input` to step_, and reads the statistics from its last sparse
-  // input.
+  // inputs.
   void TakeInput(const nn::StepInput& input, bool training) {
     step_ = input;
     step_.training = training;
-    if (!has_statistics()) return;
-    OARLOCK_CHECK(!input.sparse.empty());
-    step_.sparse.pop_back();
-    const nn::SparseInput& learned = input.sparse.back();
-    for (size_t i = 0; i < statistics_.size(); ++i) {
-      statistics_[i] = starts_[i] + learned.rows[PlaceOf(learned, i)];
+    if (tables_.empty()) return;
+    OARLOCK_CHECK(input.sparse.size() >= tables_.size());
+    step_.sparse.resize(input.sparse.size() - tables_.size());
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      const nn::SparseInput& learned = InputOf(input, t);
+      const std::vector<size_t>& numbers = tables_[t].statistics;
+      for (size_t place = 0; place < numbers.size(); ++place) {
+        const size_t i = numbers[place];
+        statistics_[i] = starts_[i] + learned.rows[FloatAt(learned, place)];
+      }
     }
     before_ = statistics_;
     step_.statistics = statistics_.data();
   }
 
-  // Writes the change of the statistics, before minus after, as the gradients
-  // of the rows.
-  void PutLearned(const nn::SparseInput& input, float* gradients) const {
+  // Writes what the step has added to the statistics, negated, as the gradients
+  // of the rows. (It has multiplied them by the decay first. A push that did so
+  // would do it again for each worker of a round.)
+  void PutLearned(const StatisticsTable& table, const nn::SparseInput& input,
+                  float* gradients) const {
     std::fill_n(gradients, input.num_rows * kStatisticsRow, 0.0f);
-    for (size_t i = 0; i < statistics_.size(); ++i) {
-      gradients[PlaceOf(input, i)] = before_[i] - statistics_[i];
+    for (size_t place = 0; place < table.statistics.size(); ++place) {
+      const size_t i = table.statistics[place];
+      gradients[FloatAt(input, place)] = static_cast<float>(
+          double{table.decay} * before_[i] - statistics_[i]);
     }
   }
 
-  static size_t PlaceOf(const nn::SparseInput& input, size_t statistic) {
-    return input.row_of_key[statistic / kStatisticsRow] * kStatisticsRow +
-           statistic % kStatisticsRow;
+  const nn::SparseInput& InputOf(const nn::StepInput& input,
+                                 size_t table) const {
+    return input.sparse[input.sparse.size() - tables_.size() + table];
+  }
+  static size_t FloatAt(const nn::SparseInput& input, size_t place) {
+    return input.row_of_key[place / kStatisticsRow] * kStatisticsRow +
+           place % kStatisticsRow;
   }
 
   const nn::Network& network_;
   nn::Workspace workspace_;
   nn::StepInput step_;  // reused
   const std::vector<float> starts_;
+  const std::vector<StatisticsTable> tables_;
   // The statistics before and after the step.
   std::vector<float> before_;
   std::vector<float> statistics_;
+  // By table: gradients of its rows.
+  std::vector<float*> learned_;
 };
 
 class NetworkModel final : public Model {
@@ -123,11 +138,12 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(
   spec.sparse_inputs = std::move(sparse_inputs);
   spec.parameters = (*network)->parameters();
   spec.num_parameters = (*network)->num_parameters();
-  if (const size_t statistics = (*network)->num_statistics(); statistics > 0) {
+  for (StatisticsTable& table : StatisticsTablesOf(**network)) {
     SparseInputSpec learned;
-    learned.table = "statistics";
     learned.row_dim = kStatisticsRow;
-    learned.num_fixed_keys = (statistics + kStatisticsRow - 1) / kStatisticsRow;
+    learned.num_fixed_keys = table.num_rows();
+    learned.decay = table.decay;
+    learned.table = std::move(table.name);
     spec.sparse_inputs.push_back(std::move(learned));
   }
   return std::make_unique<NetworkModel>(std::move(spec), options.math_backend,

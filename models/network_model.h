@@ -10,17 +10,14 @@
 
 #include "absl/status/statusor.h"
 #include "models/model.h"
+#include "models/statistics_tables.h"
 #include "nn/network.h"
 
 namespace oarlock::models {
 
-inline constexpr size_t kStatisticsRow = 64;
-
 // A model called `name` with the network that `builder` has built up to
-// `prediction`. InvalidArgument if the network is not valid. The statistics of
-// its norm layers become one more sparse input, "statistics". Statistic number
-// i is the sum of its start and of float i of the rows of fixed keys, which
-// have kStatisticsRow floats each.
+// `prediction`. InvalidArgument if the network is not valid. Tables of
+// statistics become its last sparse inputs.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(
     const std::string& name, const ModelOptions& options,
     std::vector<SparseInputSpec> sparse_inputs, nn::NetworkBuilder& builder,

@@ -130,6 +130,8 @@ void NetworkBuilder::AddStatistics(Network::Node& node) {
     spec.offset = network_->num_statistics_;
     spec.init = {ParameterInit::Kind::kConstant, statistic.start};
     network_->num_statistics_ += Shape(spec.shape).size();
+    network_->statistic_decays_.resize(network_->num_statistics_,
+                                       statistic.decay);
     node.statistic_offsets.push_back(spec.offset);
     network_->statistics_.push_back(std::move(spec));
   }

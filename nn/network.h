@@ -61,6 +61,10 @@ class Network {
   size_t num_statistics() const { return num_statistics_; }
   // [num_statistics()]: the start value of each statistic.
   std::vector<float> InitialStatistics() const;
+  // [num_statistics()]: LayerStatistic::decay of each.
+  const std::vector<float>& statistic_decays() const {
+    return statistic_decays_;
+  }
   // Floats of a row of each sparse input.
   const std::vector<size_t>& row_dims() const { return row_dims_; }
   // Number of the step's dense features; 0 if no node reads them.
@@ -78,6 +82,7 @@ class Network {
   size_t num_parameters_ = 0;
   std::vector<ParameterSpec> statistics_;
   size_t num_statistics_ = 0;
+  std::vector<float> statistic_decays_;
   std::vector<size_t> row_dims_;
   size_t num_dense_ = 0;
   size_t num_image_bytes_ = 0;

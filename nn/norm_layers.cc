@@ -76,7 +76,9 @@ class BatchNorm final : public Layer {
   std::vector<LayerStatistic> Statistics(
       absl::Span<const Shape> inputs) const override {
     const std::vector<size_t> shape = {inputs[0].size()};
-    return {{"count", {1}, 0}, {"sum", shape, 0}, {"squares", shape, 0}};
+    return {{"count", {1}, 0, options_.decay},
+            {"sum", shape, 0, options_.decay},
+            {"squares", shape, 0, options_.decay}};
   }
   // Holds the scratch of the backend, then mean and variance.
   size_t ScratchFloats(const MathBackend& math, absl::Span<const Shape> inputs,
@@ -149,9 +151,9 @@ class DataNorm final : public Layer {
   std::vector<LayerStatistic> Statistics(
       absl::Span<const Shape> inputs) const override {
     const std::vector<size_t> shape = {inputs[0].size()};
-    return {{"count", {1}, kStartExamples},
-            {"sum", shape, 0},
-            {"squares", shape, kStartExamples}};
+    return {{"count", {1}, kStartExamples, kDecay},
+            {"sum", shape, 0, kDecay},
+            {"squares", shape, kStartExamples, kDecay}};
   }
   // Holds mean, then variance.
   size_t ScratchFloats(const MathBackend& math, absl::Span<const Shape> inputs,

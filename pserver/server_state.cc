@@ -22,6 +22,7 @@ coordinator::CoordinatorOptions MakeCoordinatorOptions(
   result.start_timeout = options.start_timeout;
   result.drain_grace = options.drain_grace;
   result.tick = options.tick;
+  result.tick_per_epoch = options.tick_per_epoch;
   return result;
 }
 
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<ServerState>> ServerState::Create(
   } else if (!options.load.empty()) {
     OARLOCK_RETURN_IF_ERROR(LoadParameters(
         options.load, ServerIndex(options.server_index), state->map,
-        *options.clocks.monotonic, &state->registry));
+        *options.clocks.monotonic, &state->registry, state->coordinator.get()));
   }
   return state;
 }

@@ -102,7 +102,11 @@ Trainer::Trainer(const v1::JobConfig& config,
     : config_(config),
       parameters_(parameters),
       job_(job),
-      clocks_(options.clocks) {}
+      clocks_(options.clocks),
+      warnings_(options.warnings) {
+  if (job_->worker_index() != kFirstWorker) return;
+  for (const std::string& warning : warnings_) spdlog::warn("{}", warning);
+}
 
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
 
@@ -210,10 +214,11 @@ absl::Status Trainer::CreateTables() {
 }
 
 absl::Status Trainer::CheckTestFiles() const {
-  if (job_->worker_index() != kFirstWorker || test_->empty() ||
-      !KnowsTestFilesEmpty()) {
+  if (job_->worker_index() != kFirstWorker || test_->empty()) {
     return absl::OkStatus();
   }
+  OARLOCK_RETURN_IF_ERROR(test_->CheckFirstLines());
+  if (!KnowsTestFilesEmpty()) return absl::OkStatus();
   const absl::Status none = NoTestExamples(config_);
   if (NeedsTestExamples(config_)) return none;
   spdlog::warn("{}", std::string(none.message()));
@@ -398,10 +403,30 @@ absl::Status Trainer::WarnOfQuality(const PhaseId& phase) {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::KeepWhatIsTrained(absl::Status why) {
+  // Who is out of the job, or out of reach, makes no checkpoint.
+  if (why.ok() || !has_trained_ || !job_->takes_cuts() ||
+      absl::IsAborted(why) || absl::IsUnavailable(why) ||
+      absl::IsCancelled(why)) {
+    return why;
+  }
+  const absl::Status kept = job_->Checkpoint();
+  return absl::Status(
+      why.code(),
+      absl::StrCat(why.message(),
+                   kept.ok() ? "; what was trained is in a checkpoint of "
+                               "--checkpoint_dir: correct this, and go on "
+                               "with --resume"
+                             : "; nor is there a checkpoint of what was "
+                               "trained: ",
+                   kept.message()));
+}
+
 absl::Status Trainer::Evaluate(uint32_t epoch) {
   if (test_->empty()) return absl::OkStatus();
   const PhaseId phase{"test", epoch};
-  OARLOCK_RETURN_IF_ERROR(RunPhase(*test_, phase, /*trains=*/false));
+  OARLOCK_RETURN_IF_ERROR(
+      KeepWhatIsTrained(RunPhase(*test_, phase, /*trains=*/false)));
   has_tested_ = true;
   OARLOCK_RETURN_IF_ERROR(ConcludeEvaluationOfAll(config_, job_, phase,
                                                   /*file=*/"", *clocks_.wall));

@@ -38,6 +38,8 @@ absl::StatusOr<std::unique_ptr<models::Model>> ModelOf(
 
 struct TrainerOptions {
   Clocks clocks = {};
+  // Told at the beginning of training, and in its summary.
+  std::vector<std::string> warnings = {};
 };
 
 // One thread at a time.
@@ -107,14 +109,17 @@ class Trainer {
           client::JobClient* job, const TrainerOptions& options);
 
   EpochContext ContextOf(const TrainingData& data, const PhaseId& phase) const;
-  // Of worker 0, when its files were counted and before anything is trained:
-  // NoTestExamples, or a warning of it, if they have none.
+  // Of worker 0, before anything is trained: errors of the first lines of test
+  // files; and when its files were counted NoTestExamples, or a warning of it,
+  // if they have none.
   absl::Status CheckTestFiles() const;
   // Whether that could tell; what lines or packed files hold is known later.
   bool KnowsTestFilesEmpty() const { return test_->items().empty(); }
   // Evaluates beside an epoch; null where nobody asked for it, or
   // another worker does it.
   std::unique_ptr<PeriodicEvaluation> EvaluatePeriodically() const;
+  // `why`, a failure of an evaluation, once there is a checkpoint.
+  absl::Status KeepWhatIsTrained(absl::Status why);
   absl::Status TrainEpochOn(TrainingData& data, uint32_t epoch);
   // This worker's compute threads work off their part of a phase.
   absl::Status RunPhase(TrainingData& data, const PhaseId& phase, bool trains);

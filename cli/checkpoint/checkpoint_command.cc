@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/output_file.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_diff.h"
 #include "checkpoint/checkpoint_export.h"
@@ -136,17 +137,30 @@ absl::StatusOr<int> Diff(const std::string& a_path, const std::string& b_path,
   return differences.empty() ? 0 : 1;
 }
 
+std::vector<std::string> FilesOf(const checkpoint::LoadedCheckpoint& loaded) {
+  std::vector<std::string> files = {absl::StrCat(loaded.folder, "/MANIFEST")};
+  for (const v1::ServerPart& part : loaded.manifest.servers()) {
+    for (const v1::FileSum& file : part.files()) {
+      files.push_back(absl::StrCat(loaded.folder, "/", part.directory(), "/",
+                                   file.name()));
+    }
+  }
+  return files;
+}
+
 absl::StatusOr<int> Export(const std::string& path,
                            const v1::CheckpointConfig& config) {
   OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint open,
                            Open(path, config));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckNotAnInput(config.output(), FilesOf(open.loaded)));
   OARLOCK_ASSIGN_OR_RETURN(
       const uint64_t num_rows,
-      checkpoint::ExportRows(open, config.table(), storage::FileSystem::Real(),
-                             config.output()));
-  std::printf("wrote %llu rows to %s\n",
-              static_cast<unsigned long long>(num_rows),
-              config.output().c_str());
+      checkpoint::ExportRows(open, config.table(), config.output()));
+  std::fprintf(config.output() == "-" ? stderr : stdout,
+               "wrote %llu rows to %s\n",
+               static_cast<unsigned long long>(num_rows),
+               config.output().c_str());
   return 0;
 }
 
@@ -202,6 +216,10 @@ absl::StatusOr<int> ExportModelTo(const std::string& path,
                                   const v1::JobConfig& job) {
   OARLOCK_ASSIGN_OR_RETURN(const checkpoint::OpenCheckpoint open,
                            Open(path, config));
+  for (const std::string& warning : Contradictions(
+           open.loaded.manifest.description(), open.loaded.folder, job)) {
+    std::fprintf(stderr, "oarlock checkpoint: warning: %s\n", warning.c_str());
+  }
   ModelExportOptions options;
   options.folder = config.output();
   options.job = job;

@@ -65,7 +65,7 @@ int RunOneRole(const v1::JobConfig& config, const cluster::RoleAssignment& role,
       Fleet::Init(config, role, clocks);
   if (!fleet.ok()) return Fail(fleet.status());
   worker::TrainingSummary summary;
-  const absl::Status status = RunRole(**fleet, config, &summary);
+  const absl::Status status = RunRole(**fleet, &summary);
   if (!status.ok()) return std::min(Fail(status), 1);
   if ((*fleet)->IsFirstWorker()) {
     std::printf("%ssummary   %s/summary.json\n",

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "cluster/wire_version.h"
 
 namespace oarlock::coordinator {
 
@@ -26,6 +27,15 @@ inline std::optional<uint32_t> EpochOfPhaseName(absl::string_view phase_name) {
     return std::nullopt;
   }
   return epoch;
+}
+
+// The epoch of the barrier at which workers meet when it is trained,
+// "train/0/trained"; nothing for another name.
+inline std::optional<uint32_t> EpochOfTrainedBarrier(absl::string_view name) {
+  if (!absl::ConsumeSuffix(&name, cluster::kTrainedBarrier)) {
+    return std::nullopt;
+  }
+  return EpochOfPhaseName(name);
 }
 
 }  // namespace oarlock::coordinator

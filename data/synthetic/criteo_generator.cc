@@ -90,6 +90,16 @@ class Writer {
   absl::Status Open() {
     for (int i = 0; i < options_.files; ++i) {
       const std::string path = TemporaryPath(i);
+      std::error_code none;
+      const std::filesystem::file_status there =
+          std::filesystem::symlink_status(Path(i), none);
+      if (std::filesystem::exists(there) &&
+          !std::filesystem::is_regular_file(there)) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "cannot write '", Path(i),
+            "': there is something that is no regular file; remove it, or "
+            "write to another folder"));
+      }
       FileDescriptor fd(
           open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
       if (!fd.valid()) {

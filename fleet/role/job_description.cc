@@ -11,8 +11,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "checkpoint/manifest.h"
 #include "data/data_options.h"
 #include "flags/message_flags.h"
+#include "storage/file_system.h"
 #include "worker/config/data_options_of.h"
 
 namespace oarlock {
@@ -56,10 +58,45 @@ std::vector<const FieldDescriptor*> DescribingFields() {
   return fields;
 }
 
+bool DefinesModel(const FieldDescriptor* field) {
+  return field->options().GetExtension(v1::flag).defines_model();
+}
+
 bool IsSet(const v1::JobConfig& config, const FieldDescriptor* field) {
   const google::protobuf::Reflection& reflection = *config.GetReflection();
   return field->is_repeated() ? reflection.FieldSize(config, field) > 0
                               : reflection.HasField(config, field);
+}
+
+struct Difference {
+  // "model", with its values in what was trained, and here.
+  std::string flag;
+  std::string trained;
+  std::string here;
+  // Not a default.
+  bool given = false;
+};
+
+// In what says what parameters mean, as far as both say it.
+std::vector<Difference> DifferencesInModel(
+    const v1::JobDescription& description, const v1::JobConfig& config) {
+  const v1::JobDescription own = DescribeJob(config);
+  std::vector<Difference> differences;
+  for (const v1::JobDescription::Flag& here : own.flags()) {
+    if (!here.defines_model()) continue;
+    for (const v1::JobDescription::Flag& trained : description.flags()) {
+      if (NameOfToday(trained.name()) != here.name()) continue;
+      if (trained.value() == here.value()) continue;
+      differences.push_back(
+          {here.name(), trained.value(), here.value(), here.given()});
+    }
+  }
+  return differences;
+}
+
+// As a flag on a command line, for messages.
+std::string Given(const std::string& flag, const std::string& value) {
+  return absl::StrCat("--", flag, " ", value.empty() ? "''" : value);
 }
 
 }  // namespace
@@ -83,13 +120,76 @@ v1::JobDescription DescribeJob(const v1::JobConfig& config) {
       continue;
     }
     const std::string value = flags::FlagValue(said, field);
-    // Nothing was given, and nothing is the default.
-    if (value.empty()) continue;
+    // Nothing was given, and nothing is the default. Who compares models must
+    // know that.
+    if (value.empty() && !DefinesModel(field)) continue;
     v1::JobDescription::Flag* flag = description.add_flags();
     flag->set_name(field->name());
     flag->set_value(value);
+    flag->set_given(IsSet(config, field));
+    flag->set_defines_model(DefinesModel(field));
   }
   return description;
+}
+
+absl::Status CheckSameModel(const v1::JobDescription& description,
+                            const std::string& origin,
+                            const v1::JobConfig& config) {
+  const std::vector<Difference> differences =
+      DifferencesInModel(description, config);
+  if (differences.empty()) return absl::OkStatus();
+  const Difference& first = differences[0];
+  return absl::InvalidArgumentError(absl::StrCat(
+      origin, " was trained with ", Given(first.flag, first.trained),
+      ", and this job has ", Given(first.flag, first.here),
+      first.given ? "" : ", the default",
+      ": its parameters would mean something else; give ",
+      Given(first.flag, first.trained),
+      ", or begin another job, in another --checkpoint_dir"));
+}
+
+std::vector<std::string> Contradictions(const v1::JobDescription& description,
+                                        const std::string& origin,
+                                        const v1::JobConfig& config) {
+  std::vector<std::string> sentences;
+  for (const Difference& difference : DifferencesInModel(description, config)) {
+    if (!difference.given) continue;
+    sentences.push_back(absl::StrCat(
+        origin, " was trained with ",
+        Given(difference.flag, difference.trained), "; ",
+        Given(difference.flag, difference.here),
+        " counts, as it was given, and what was trained may mean something "
+        "else to it: leave it out to go on with what was trained"));
+  }
+  return sentences;
+}
+
+absl::StatusOr<std::vector<std::string>> GoOnWithModel(v1::JobConfig* config) {
+  std::vector<std::string> warnings;
+  const std::string& path =
+      config->resume() ? config->checkpoint_dir() : config->load();
+  if (path.empty()) return warnings;
+  const absl::StatusOr<checkpoint::LoadedCheckpoint> trained =
+      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), path);
+  if (!trained.ok()) return warnings;
+  const v1::JobDescription& description = trained->manifest.description();
+  if (config->resume()) {
+    OARLOCK_RETURN_IF_ERROR(
+        CheckSameModel(description, trained->folder, *config));
+    return warnings;
+  }
+  warnings = Contradictions(description, trained->folder, *config);
+  v1::JobDescription taken;
+  for (const v1::JobDescription::Flag& flag : description.flags()) {
+    for (const FieldDescriptor* field : DescribingFields()) {
+      if (field->name() != NameOfToday(flag.name())) continue;
+      // What a command writes is no more what files had.
+      if (field->name() == "data_format" && config->has_pipe_command()) continue;
+      if (DefinesModel(field)) *taken.add_flags() = flag;
+    }
+  }
+  OARLOCK_RETURN_IF_ERROR(TakeDescription(taken, config));
+  return warnings;
 }
 
 v1::JobDescription SharedSettings(const v1::JobConfig& config) {
@@ -119,7 +219,7 @@ absl::Status TakeDescription(const v1::JobDescription& description,
           ", a flag that this program does not know; use the release that "
           "trained it"));
     }
-    if (IsSet(given, *field)) continue;
+    if (IsSet(given, *field) || flag.value().empty()) continue;
     absl::Status status = flags::SetFlag(*field, {flag.value()}, config);
     if (status.ok()) status = flags::CheckFlag(*config, *field);
     if (!status.ok()) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/job_description.pb.h"
 
@@ -24,6 +25,25 @@ std::vector<std::string> DescribingFlags();
 // was trained on the other formats. Theirs do not say it: 13 and 26, as the
 // defaults have it.
 v1::JobDescription DescribeJob(const v1::JobConfig& config);
+
+// The first flag of FlagOptions.defines_model of which `description`, that of
+// `origin`, and `config` have different values, defaults included:
+// InvalidArgument names both.
+absl::Status CheckSameModel(const v1::JobDescription& description,
+                            const std::string& origin,
+                            const v1::JobConfig& config);
+
+// A sentence for each flag of FlagOptions.defines_model that `config` sets to
+// another value than `description`, that of `origin`, has.
+std::vector<std::string> Contradictions(const v1::JobDescription& description,
+                                        const std::string& origin,
+                                        const v1::JobConfig& config);
+
+// What a job with --resume or --load goes on with, where its checkpoint can be
+// read here. --resume: CheckSameModel. --load: sets those flags of
+// FlagOptions.defines_model that `config` does not set, and returns
+// Contradictions. Servers tell whether the checkpoint is one.
+absl::StatusOr<std::vector<std::string>> GoOnWithModel(v1::JobConfig* config);
 
 // The flags that all workers of a job must share, those with their default
 // value included.

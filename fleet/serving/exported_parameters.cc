@@ -57,8 +57,10 @@ ExportedParameters ExportedParametersOf(const nn::Network& network,
 }
 
 absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
+                              const models::StatisticsTable& table,
                               absl::Span<float> statistics) {
-  const size_t num_rows = (statistics.size() + row.size() - 1) / row.size();
+  const std::vector<size_t>& numbers = table.statistics;
+  const size_t num_rows = (numbers.size() + row.size() - 1) / row.size();
   const auto place = static_cast<uint64_t>(key);
   if (place >= num_rows) {
     return absl::DataLossError(
@@ -66,17 +68,16 @@ absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
                      "; legal for this model are keys below ", num_rows,
                      "; use another checkpoint"));
   }
-  const absl::Span<float> in_row =
-      statistics.subspan(place * row.size(), row.size());
-  for (size_t i = 0; i < in_row.size(); ++i) in_row[i] += row[i];
+  const size_t first = place * row.size();
+  for (size_t i = 0; i < row.size() && first + i < numbers.size(); ++i) {
+    statistics[numbers[first + i]] += row[i];
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> ReadStatistics(
-    const checkpoint::OpenCheckpoint& open, size_t place,
-    const nn::Network& network) {
-  // Statistic i is its start and float i of the rows.
-  std::vector<float> statistics = network.InitialStatistics();
+absl::Status AddStatistics(const checkpoint::OpenCheckpoint& open, size_t place,
+                           const models::StatisticsTable& table,
+                           absl::Span<float> statistics) {
   const v1::CheckpointManifest& manifest = open.loaded.manifest;
   std::vector<float> row(
       manifest.tables(static_cast<int>(place)).sparse().dim());
@@ -88,11 +89,11 @@ absl::StatusOr<std::vector<float>> ReadStatistics(
       std::memcpy(row.data(), packed + sparse_table::PackedRows::kHeaderBytes,
                   row.size() * sizeof(float));
       OARLOCK_RETURN_IF_ERROR(
-          Annotate(AddStatisticsRow(key, row, absl::MakeSpan(statistics)),
+          Annotate(AddStatisticsRow(key, row, table, statistics),
                    open.loaded.folder));
     }
   }
-  return statistics;
+  return absl::OkStatus();
 }
 
 }  // namespace oarlock

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/types.h"
 #include "checkpoint/manifest.h"
+#include "models/statistics_tables.h"
 #include "nn/network.h"
 #include "nn/parameter.h"
 
@@ -31,18 +31,19 @@ struct ExportedParameters {
 ExportedParameters ExportedParametersOf(const nn::Network& network,
                                         absl::Span<const float> statistics);
 
-// Adds the row of a fixed key of the table of statistics
-// (models/network_model.h) to the statistics that lie in it. DataLoss
-// when none does. REQUIRES: a row that is not empty.
+// Adds the row of a fixed key of a table of statistics to those that lie in it.
+// `statistics` are all of the network. DataLoss when none does. REQUIRES: a row
+// that is not empty.
 absl::Status AddStatisticsRow(Key key, absl::Span<const float> row,
+                              const models::StatisticsTable& table,
                               absl::Span<float> statistics);
 
-// What the norms of `network` have learned by the checkpoint, starts included:
-// out of the manifest's table of statistics, at `place`. DataLoss as
-// AddStatisticsRow and PartitionRows::Read.
-absl::StatusOr<std::vector<float>> ReadStatistics(
-    const checkpoint::OpenCheckpoint& open, size_t place,
-    const nn::Network& network);
+// Adds what norms have learned by the checkpoint to the starts of their
+// statistics: those of `table`, which is number `place` in the manifest.
+// DataLoss as AddStatisticsRow and PartitionRows::Read.
+absl::Status AddStatistics(const checkpoint::OpenCheckpoint& open, size_t place,
+                           const models::StatisticsTable& table,
+                           absl::Span<float> statistics);
 
 }  // namespace oarlock
 

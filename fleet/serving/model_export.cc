@@ -17,6 +17,8 @@
 #include "fleet/serving/model_folder.h"
 #include "fleet/serving/model_json.h"
 #include "fleet/serving/trained_model.h"
+#include "models/statistics_tables.h"
+#include "nn/network.h"
 #include "worker/config/data_options_of.h"
 #include "worker/trainer.h"
 
@@ -151,11 +153,18 @@ absl::StatusOr<ModelExportReport> ExportModel(
   exported.job_id = manifest.job_id();
   exported.cut = manifest.cut();
   std::vector<float> statistics;
+  std::vector<models::StatisticsTable> learned;
+  if (model->network() != nullptr) {
+    statistics = model->network()->InitialStatistics();
+    learned = models::StatisticsTablesOf(*model->network());
+  }
+  size_t num_learned = 0;
   for (size_t i = 0; i < found.sparse.size(); ++i) {
     const size_t place = PlaceOf(manifest, found.sparse[i]);
     if (model->spec().sparse_inputs[i].is_statistics()) {
-      OARLOCK_ASSIGN_OR_RETURN(statistics,
-                               ReadStatistics(open, place, *model->network()));
+      OARLOCK_RETURN_IF_ERROR(AddStatistics(open, place,
+                                            learned[num_learned++],
+                                            absl::MakeSpan(statistics)));
       continue;
     }
     ExportedTable& rows = exported.tables.emplace_back();

@@ -24,8 +24,16 @@ class LogicalClock {
     }
   }
 
+  // Up to this time everything is evicted that was due. As Now, it only grows.
+  uint32_t evicted() const { return evicted_.load(std::memory_order_acquire); }
+  // REQUIRES: one thread calls it.
+  void SetEvicted(uint32_t time) {
+    evicted_.store(time, std::memory_order_release);
+  }
+
  private:
   std::atomic<uint32_t> now_{0};
+  std::atomic<uint32_t> evicted_{0};
 };
 
 }  // namespace oarlock::pserver

@@ -38,6 +38,7 @@ absl::Status Load(const checkpoint::LoadedCheckpoint& checkpoint,
   options.parameters_only = parameters_only;
   OARLOCK_RETURN_IF_ERROR(
       LoadPart(checkpoint.manifest, options, map, registry));
+  registry->clock().AdvanceTo(checkpoint.manifest.logical_time());
   spdlog::info("loaded {} in {:.2f} s", checkpoint.folder,
                absl::ToDoubleSeconds(clock.Now() - start));
   return absl::OkStatus();
@@ -47,7 +48,8 @@ absl::Status Load(const checkpoint::LoadedCheckpoint& checkpoint,
 // manifest.
 absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
     const ServerOptions& options, const storage::CheckpointDir& dir,
-    const cluster::PartitionMap& map, TableRegistry* registry, CutGate* gate) {
+    const cluster::PartitionMap& map, TableRegistry* registry, CutGate* gate,
+    coordinator::Coordinator* coordinator) {
   const absl::StatusOr<checkpoint::LoadedCheckpoint> current =
       checkpoint::LoadCheckpoint(storage::FileSystem::Real(), dir.path());
   if (absl::IsNotFound(current.status())) {
@@ -57,7 +59,7 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
     if (!options.load.empty()) {
       OARLOCK_RETURN_IF_ERROR(
           LoadParameters(options.load, ServerIndex(options.server_index), map,
-                         *options.clocks.monotonic, registry));
+                         *options.clocks.monotonic, registry, coordinator));
     }
     return std::nullopt;
   }
@@ -73,7 +75,6 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
                                *options.clocks.monotonic, registry));
   gate->Announce(current->manifest.cut());
   gate->Finish(current->manifest.cut());
-  registry->clock().AdvanceTo(current->manifest.logical_time());
   return current->manifest;
 }
 
@@ -92,7 +93,8 @@ coordinator::LogCompatibility DescribeRun(const ServerOptions& options) {
   run.num_servers = options.server_endpoints.size();
   run.num_partitions = options.num_partitions;
   run.lease_ms = absl::ToInt64Milliseconds(options.lease);
-  run.tick_ms = absl::ToInt64Milliseconds(options.tick);
+  run.tick_ms =
+      options.tick_per_epoch ? 0 : absl::ToInt64Milliseconds(options.tick);
   run.num_workers = options.num_workers;
   return run;
 }
@@ -124,10 +126,12 @@ absl::StatusOr<coordinator::ReplayDecision> DecideReplayOf(
 
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
                             const cluster::PartitionMap& map,
-                            const Clock& clock, TableRegistry* registry) {
+                            const Clock& clock, TableRegistry* registry,
+                            coordinator::Coordinator* coordinator) {
   OARLOCK_ASSIGN_OR_RETURN(
       const checkpoint::LoadedCheckpoint checkpoint,
       checkpoint::LoadCheckpoint(storage::FileSystem::Real(), path));
+  if (coordinator != nullptr) coordinator->BeginWith(checkpoint.manifest);
   return Load(checkpoint, server, /*parameters_only=*/true, map, clock,
               registry);
 }
@@ -145,7 +149,7 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
       storage::CheckpointDir::Create(storage::FileSystem::Real(),
                                      options.checkpoint_dir));
   OARLOCK_ASSIGN_OR_RETURN(const std::optional<v1::CheckpointManifest> resumed,
-                           Resume(options, dir, *map, registry, gate));
+                           Resume(options, dir, *map, registry, gate, coordinator));
   ServerCutOptions cuts;
   cuts.server = ServerIndex(options.server_index);
   cuts.directory = options.checkpoint_dir;

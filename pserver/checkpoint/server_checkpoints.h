@@ -108,10 +108,13 @@ absl::StatusOr<coordinator::ReplayDecision> DecideReplayOf(
     const ServerOptions& options);
 
 // Fills a job's tables with the parameters of a checkpoint: `path` is its
-// folder, or one with CURRENT. `clock` is monotonic. Errors as above.
+// folder, or one with CURRENT. Logical time goes on from there; `coordinator`,
+// if this server has it, learns what was trained. `clock` is monotonic. Errors
+// as above.
 absl::Status LoadParameters(const std::string& path, ServerIndex server,
                             const cluster::PartitionMap& map,
-                            const Clock& clock, TableRegistry* registry);
+                            const Clock& clock, TableRegistry* registry,
+                            coordinator::Coordinator* coordinator);
 
 }  // namespace oarlock::pserver
 

@@ -191,6 +191,7 @@ v1::ServerHeartbeatRequest ControlLoop::MakeHeartbeat(bool leaving) {
   request.set_leaving(leaving);
   request.set_registration_id(registration_id_);
   request.set_term(term_->highest());
+  request.set_evicted_time(logical_clock_->evicted());
   ledgers_->Fill(&request);
   return request;
 }

@@ -53,6 +53,8 @@ struct ServerOptions {
   // One unit of the job's logical time, by which rows age; the coordinator's
   // value counts. 0.1 s to 1 day.
   absl::Duration tick = absl::Seconds(1);
+  // See CoordinatorOptions.
+  bool tick_per_epoch = false;
   // Where tables with a memory budget keep their rows on disk, each in a folder
   // server-N/table-M. The folder is empty at first and is removed with the
   // server. Empty: such tables are refused.

@@ -1,5 +1,6 @@
 #include "pserver/table/eviction_loop.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,10 @@
 
 namespace oarlock::pserver {
 namespace {
+
+uint32_t RoundUp(uint32_t time, uint32_t period) {
+  return (time + period - 1) / period * period;
+}
 
 absl::Status StoppedError() {
   return absl::UnavailableError(
@@ -32,6 +37,7 @@ v1::EvictResponse ToProto(const sparse_table::EvictionResult& result,
 EvictionLoop::~EvictionLoop() { Stop(); }
 
 void EvictionLoop::Start() {
+  start_time_ = registry_->clock().Now();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -117,11 +123,13 @@ void EvictionLoop::EvictWhatIsDue() {
     const uint32_t configured =
         entry->config.sparse().eviction().period_ticks();
     const uint32_t period = configured == 0 ? kDefaultPeriodTicks : configured;
-    // Counted from time 0, whenever this loop first sees the table.
+    // At multiples of the period, whenever this loop first sees the table: a
+    // job that goes on from another evicts when one job would.
     const auto [due, is_new] =
-        due_.try_emplace(TableId(entry->config.id()), period);
+        due_.try_emplace(TableId(entry->config.id()),
+                         RoundUp(std::max(start_time_, 1u), period));
     if (now < due->second) continue;
-    due->second = now + period;
+    due->second = RoundUp(now + 1, period);
     const absl::StatusOr<sparse_table::EvictionResult> result =
         EvictTable(entry, entry->sparse->eviction());
     if (stopping()) return;
@@ -134,6 +142,16 @@ void EvictionLoop::EvictWhatIsDue() {
                    result->examined_rows, entry->config.name());
     }
   }
+  // What failed was logged, and is tried again when it is due again.
+  registry_->clock().SetEvicted(now);
+}
+
+void EvictionLoop::AwaitEvicted(uint32_t time) {
+  absl::MutexLock lock(&mutex_);
+  const auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stop_ || registry_->clock().evicted() >= time;
+  };
+  mutex_.Await(absl::Condition(&is_over));
 }
 
 absl::StatusOr<sparse_table::EvictionResult> EvictionLoop::EvictTable(

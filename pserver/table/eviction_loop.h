@@ -71,6 +71,9 @@ class EvictionLoop {
   // one, for limits out of range or for no limits at all; Unavailable when the
   // loop ends first.
   void Evict(const v1::EvictRequest& request, Done done);
+  // Returns when everything is evicted that was due up to `time`, or the loop
+  // is being stopped. REQUIRES: Start was called.
+  void AwaitEvicted(uint32_t time);
   // Ends the loop between two partitions; commands that wait get Unavailable.
   // Idempotent.
   void Stop();
@@ -83,6 +86,7 @@ class EvictionLoop {
 
   void Run();
   void ServeCommands();
+  // In all tables that the server has.
   void EvictWhatIsDue();
   absl::StatusOr<v1::EvictResponse> Serve(const v1::EvictRequest& request);
   // Of all partitions; Unavailable when the loop is being stopped.
@@ -94,6 +98,8 @@ class EvictionLoop {
   const DoStep do_step_;
   const Clock& clock_;
 
+  // Not 0 in a job that goes on.
+  uint32_t start_time_ = 0;
   // Of the loop's thread alone: when each table is due.
   absl::flat_hash_map<TableId, uint32_t> due_;
 

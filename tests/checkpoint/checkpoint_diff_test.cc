@@ -152,7 +152,7 @@ TEST_F(CheckpointDiffTest, ExportedRowsReadBackWithTheirBits) {
   const OpenCheckpoint open = Open(Whole("export", model_, 2, 8));
   const std::string file = storage::FreshFolder("rows.txt");
   const auto num_rows =
-      ExportRows(open, "slots", storage::FileSystem::Real(), file);
+      ExportRows(open, "slots", file);
   ASSERT_TRUE(num_rows.ok()) << num_rows.status();
   EXPECT_EQ(*num_rows, model_.rows.size());
   std::map<uint64_t, std::vector<float>> read;
@@ -170,7 +170,7 @@ TEST_F(CheckpointDiffTest, ExportedRowsReadBackWithTheirBits) {
     ASSERT_EQ(read[key].size(), row.size());
     EXPECT_EQ(std::memcmp(read[key].data(), row.data(), 4 * row.size()), 0);
   }
-  EXPECT_EQ(ExportRows(open, "dense", storage::FileSystem::Real(), file)
+  EXPECT_EQ(ExportRows(open, "dense", file)
                 .status()
                 .code(),
             absl::StatusCode::kInvalidArgument);

@@ -285,8 +285,10 @@ TEST_F(CoordinatorTest, ArrivalForGoodIsKeptWithTheState) {
   const v1::BarriersState kept = successor.Save().barriers();
   ASSERT_EQ(kept.open_size(), 1);
   EXPECT_EQ(kept.open(0).workers_size(), 1);
-  EXPECT_EQ(kept.SerializeAsString(),
-            coordinator_->Save().barriers().SerializeAsString());
+  EXPECT_EQ(kept.open(0).for_good_size(), 1);
+  // The incarnation that waited is gone.
+  EXPECT_EQ(kept.open(0).waiting_size(), 0);
+  EXPECT_EQ(coordinator_->Save().barriers().open(0).waiting_size(), 1);
 }
 
 TEST_F(CoordinatorTest, BarrierCallThatIsRepeatedCountsOnce) {

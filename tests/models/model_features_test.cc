@@ -121,9 +121,10 @@ TEST_P(FeatureTest, GradientsMatchFiniteDifferences) {
     const auto executor = model->NewExecutor(kExamples);
     executor->Step(step.input, &step.output);
     // What norms learn is no gradient.
-    std::vector<float> learned;
-    if (model->spec().sparse_inputs.back().is_statistics()) {
-      learned = std::move(step.rows.back());
+    std::vector<std::vector<float>> learned;
+    for (const SparseInputSpec& input : model->spec().sparse_inputs) {
+      if (!input.is_statistics()) continue;
+      learned.push_back(std::move(step.rows.back()));
       step.rows.pop_back();
     }
     const std::vector<float> gradients = step.parameter_gradients;
@@ -186,20 +187,23 @@ TEST(DropoutTest, DropsInStepsAndByTheirSeed) {
 
 // Dense features of a given mean and deviation, learned by steps of several
 // workers that push at the same time.
-class NormLearningTest : public ::testing::TestWithParam<DenseNorm> {};
+class NormLearningTest
+    : public ::testing::TestWithParam<std::tuple<DenseNorm, int>> {};
 
-INSTANTIATE_TEST_SUITE_P(All, NormLearningTest,
-                         ::testing::Values(DenseNorm::kBatch,
-                                           DenseNorm::kData));
+INSTANTIATE_TEST_SUITE_P(
+    All, NormLearningTest,
+    ::testing::Combine(::testing::Values(DenseNorm::kBatch, DenseNorm::kData),
+                       ::testing::Values(1, 100, 256, 1000)));
 
 TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
+  const auto [norm, workers] = GetParam();
   constexpr double kMean = 3, kDeviation = 4;
-  constexpr int kWorkers = 3, kRounds = 600;
+  const int rounds = workers == 1 ? 1000 : 150;
   ModelOptions options;
   options.num_dense = 1;
   options.num_slots = 4;
   options.hidden_sizes.emplace();
-  options.dense_norm = GetParam();
+  options.dense_norm = norm;
   const auto model = MustCreate("wide_deep", options);
   const SparseInputSpec& spec = model->spec().sparse_inputs.back();
   ASSERT_TRUE(spec.is_statistics());
@@ -213,9 +217,9 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   step.input.sparse.back().row_of_key = first;
   RandomSequence random(kSeed);
   const auto executor = model->NewExecutor(shape.num_examples);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     std::vector<float> sum(spec.row_dim, 0);
-    for (int worker = 0; worker < kWorkers; ++worker) {
+    for (int worker = 0; worker < workers; ++worker) {
       for (float& x : step.dense) {
         x = static_cast<float>(
             kMean + kDeviation * RandomNormal(kSeed, random.Below(1ull << 40)));
@@ -225,24 +229,53 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
         sum[i] += step.row_gradients.back()[i];
       }
     }
-    for (size_t i = 0; i < sum.size(); ++i) step.rows.back()[i] -= sum[i];
+    // As the table does.
+    for (size_t i = 0; i < sum.size(); ++i) {
+      float& w = step.rows.back()[i];
+      w = spec.decay * w - sum[i];
+    }
   }
-  const bool data = GetParam() == DenseNorm::kData;
+  const bool data = norm == DenseNorm::kData;
   const double start = data ? 1e4 : 0;
   const double count = start + step.rows.back()[0];
   const double mean = step.rows.back()[1] / count;
   const double variance = (start + step.rows.back()[2]) / count;
-  // Data norm remembers 10,000 examples of a standard normal among these
-  // 90,000, batch norm only the last few thousand of them.
-  EXPECT_NEAR(mean, kMean, data ? 0.4 : 0.25) << "seed " << kSeed;
-  EXPECT_NEAR(std::sqrt(variance), kDeviation, 0.25);
-  if (data) {
-    EXPECT_NEAR(count, 1e4 + kWorkers * kRounds * 50, 200);
-  }
+  // Data norm remembers 10,000 examples of a standard normal among these, batch
+  // norm only those of the last hundred rounds or so.
+  const double examples = rounds * workers * 50.0;
+  const double drawn_to_0 = data ? kMean * 1e4 / (1e4 + examples) : 0;
+  EXPECT_NEAR(mean, kMean - drawn_to_0, 0.25) << "seed " << kSeed;
+  // The first squares were those of distances to other means.
+  EXPECT_NEAR(std::sqrt(variance), kDeviation, data && workers == 1 ? 0.75 : 0.25);
+  const double expected =
+      data ? 1e4 + examples
+           : workers * 50.0 * (1 - std::pow(.99, rounds)) / (1 - .99);
+  EXPECT_NEAR(count, expected, expected * 1e-3);
   // Floats behind the three are nobody's.
   for (size_t i = 3; i < spec.row_dim; ++i) {
     EXPECT_EQ(step.rows.back()[i], 0);
   }
+}
+
+TEST(NormTablesTest, NormsThatDecayOtherwiseHaveTablesOfTheirOwn) {
+  ModelOptions options;
+  options.num_dense = 2;
+  options.num_slots = 3;
+  options.hidden_sizes = {5, 40};
+  options.dense_norm = DenseNorm::kData;
+  options.hidden_batch_norm = true;
+  const auto model = MustCreate("ctr_dnn", options);
+  const std::vector<SparseInputSpec>& inputs = model->spec().sparse_inputs;
+  ASSERT_GE(inputs.size(), 3u);
+  const SparseInputSpec& data = inputs[inputs.size() - 2];
+  const SparseInputSpec& batch = inputs.back();
+  EXPECT_EQ(data.table, "statistics");
+  EXPECT_FLOAT_EQ(data.decay, .999999f);
+  EXPECT_EQ(data.num_fixed_keys, 1u);
+  EXPECT_EQ(batch.table, "statistics_2");
+  EXPECT_FLOAT_EQ(batch.decay, .99f);
+  // Of 5 and 40 columns two numbers each, and two counts.
+  EXPECT_EQ(batch.num_fixed_keys, 2u);
 }
 
 TEST(SlotSizesTest, SlotsOfOneSizeHaveOneTable) {

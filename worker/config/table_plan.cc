@@ -1,6 +1,7 @@
 #include "worker/config/table_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -76,6 +77,17 @@ void MoveRuleToWorkers(TablePlan* plan) {
   }
 }
 
+// The share of its sums that a worker's step takes away, where `rate` is that of
+// a step of all workers. All workers take from what there was at the last
+// exchange: together, in `geo_steps` steps, at most all of it. (More would swing,
+// and grow from twice as much on.)
+float GeoDecay(float rate, uint32_t num_workers, int geo_steps) {
+  if (num_workers == 1) return rate;
+  const double workers = num_workers;
+  const double most = 1 - std::pow(1 - 1 / workers, 1.0 / geo_steps);
+  return static_cast<float>(std::min(rate / workers, most));
+}
+
 void SetAccessor(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   if (config.accessor() != "ctr") {
     sparse->set_accessor(v1::PLAIN);
@@ -112,7 +124,11 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   v1::EvictionConfig* eviction = sparse->mutable_eviction();
   eviction->set_idle_ticks(config.evict_idle_ticks());
   eviction->set_rows_max(config.rows_max());
-  eviction->set_period_ticks(config.evict_period_ticks());
+  // An epoch is a long time.
+  eviction->set_period_ticks(
+      config.tick_per_epoch() && !config.has_evict_period_ticks()
+          ? 1
+          : config.evict_period_ticks());
   if (config.evict_score_min() > 0) {
     eviction->set_score_min(static_cast<float>(config.evict_score_min()));
   }
@@ -167,13 +183,14 @@ float QuorumOf(const v1::JobConfig& config, uint32_t num_workers) {
              : 0;
 }
 
-// A table of what norms learn: what is pushed is subtracted, that of several
-// workers added up.
-void TakeAsTheyAre(v1::TableConfig* table) {
+// A table of what norms learn: decays once for each update, whatever the number
+// of workers whose pushes are added up in it. (w - (g + (1 - decay) w).)
+void AddUpWithDecay(float decay, v1::TableConfig* table) {
   table->set_reduction(v1::SUM);
   table->mutable_sparse()->set_accessor(v1::PLAIN);
   v1::OptimizerConfig optimizer;
   optimizer.set_learning_rate(1);
+  optimizer.set_l2(1 - decay);
   optimizer.mutable_sgd();
   *table->mutable_optimizer() = optimizer;
 }
@@ -214,7 +231,7 @@ absl::StatusOr<TablePlan> PlanShapes(const models::ModelSpec& spec,
     sparse->set_dim(static_cast<uint32_t>(input.row_dim));
     *sparse->mutable_initializer() = ToProto(input.init);
     if (input.is_statistics()) {
-      TakeAsTheyAre(&table);
+      AddUpWithDecay(input.decay, &table);
     } else {
       SetAccessor(config, sparse);
       SetRowLimits(config, sparse);
@@ -251,6 +268,11 @@ absl::StatusOr<TablePlan> PlanTables(const models::ModelSpec& spec,
   OARLOCK_ASSIGN_OR_RETURN(TablePlan plan,
                            PlanShapes(spec, config, /*num_workers=*/1));
   MoveRuleToWorkers(&plan);
+  for (size_t i = 0; i < spec.sparse_inputs.size(); ++i) {
+    if (!spec.sparse_inputs[i].is_statistics()) continue;
+    v1::OptimizerConfig& rule = plan.local_optimizers[i];
+    rule.set_l2(GeoDecay(rule.l2(), num_workers, config.geo_steps()));
+  }
   return plan;
 }
 

@@ -1,7 +1,9 @@
 #include "worker/input/training_data.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -11,7 +13,10 @@
 #include "base/mix.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "data/batch.h"
+#include "data/listed_ranges.h"
 #include "data/order/example_intervals.h"
+#include "data/order/example_reader.h"
 #include "data/order/ordered_reader.h"
 #include "data/reader/file_list.h"
 #include "data/reader/input_file.h"
@@ -181,6 +186,21 @@ data::DataOptions TrainingData::data_options() const {
     options.bad_lines_max = std::numeric_limits<int64_t>::max();
   }
   return options;
+}
+
+absl::Status TrainingData::CheckFirstLines() const {
+  constexpr size_t kLines = 100;
+  for (uint32_t i = 0; i < files_.size(); ++i) {
+    std::error_code none;
+    // What goes through a pipe is gone.
+    if (!std::filesystem::is_regular_file(files_[i], none)) continue;
+    data::ListedRanges whole(std::vector<data::DataRange>{{.source = i}});
+    data::BadLines bad_lines;
+    data::BatchReader reader(data_options(), files_, &whole, &bad_lines);
+    data::Batch batch;
+    OARLOCK_RETURN_IF_ERROR(reader.Next(kLines, &batch).status());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {

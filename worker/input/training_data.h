@@ -60,6 +60,10 @@ class TrainingData {
       Division division, client::JobClient* job, const Clock& clock,
       SkipPolicy skip_policy = SkipPolicy::kNothing);
 
+  // Opens every file that can be read twice, and reads its first lines as
+  // batches would: their errors, long before its turn.
+  absl::Status CheckFirstLines() const;
+
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
   // How its files are to be read.

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "data/data_options.h"
+#include "flags/message_flags.h"
 #include "worker/config/data_options_of.h"
 
 namespace oarlock {
@@ -39,8 +42,59 @@ TEST(JobDescriptionTest, GivesBackModelAndFormatDefaultsIncluded) {
   EXPECT_EQ(back.init_range(), 0.1234567890123);
   EXPECT_EQ(back.dense_transform(), "bucket");
   EXPECT_TRUE(back.has_sparse_feature_dim());
-  EXPECT_EQ(DescribeJob(back).SerializeAsString(),
-            description.SerializeAsString());
+  // What was a default is given now.
+  v1::JobDescription again = DescribeJob(back);
+  ASSERT_EQ(again.flags_size(), description.flags_size());
+  for (int i = 0; i < again.flags_size(); ++i) {
+    again.mutable_flags(i)->set_given(description.flags(i).given());
+  }
+  EXPECT_EQ(again.SerializeAsString(), description.SerializeAsString());
+}
+
+TEST(JobDescriptionTest, AModelIsGoneOnWithAsItIs) {
+  v1::JobConfig trained;
+  trained.set_model("deepfm");
+  trained.set_sparse_feature_dim(1000);
+  trained.set_dropout(0.5);
+  const v1::JobDescription description = DescribeJob(trained);
+  v1::JobConfig job;
+  EXPECT_EQ(
+      CheckSameModel(description, "c/ckpt-1", job).message(),
+      "c/ckpt-1 was trained with --model deepfm, and this job has --model "
+      "ctr_dnn, the default: its parameters would mean something else; give "
+      "--model deepfm, or begin another job, in another --checkpoint_dir");
+  job.set_model("deepfm");
+  job.set_sparse_feature_dim(2000);
+  EXPECT_EQ(CheckSameModel(description, "c", job).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(CheckSameModel(description, "c", job).message()),
+              HasSubstr("--sparse_feature_dim 1000, and this job has "
+                        "--sparse_feature_dim 2000: "));
+  job.set_sparse_feature_dim(1000);
+  EXPECT_TRUE(CheckSameModel(description, "c", job).ok())
+      << "how it is trained may change";
+  EXPECT_TRUE(CheckSameModel(v1::JobDescription(), "c", job).ok());
+}
+
+TEST(JobDescriptionTest, EveryFlagOfTheModelIsCompared) {
+  const v1::JobConfig trained;
+  const v1::JobDescription description = DescribeJob(trained);
+  for (const auto& [flag, value] :
+       {std::pair{"embedding_size", "11"}, std::pair{"hidden_sizes", "3,3"},
+        std::pair{"slot_sizes", "4"}, std::pair{"pooling", "mean"},
+        std::pair{"dense_norm", "data"}, std::pair{"hidden_norm", "batch"},
+        std::pair{"data_format", "libsvm"},
+        std::pair{"dense_transform", "quick_start"}}) {
+    v1::JobConfig job;
+    const google::protobuf::FieldDescriptor* field =
+        v1::JobConfig::descriptor()->FindFieldByName(flag);
+    ASSERT_TRUE(flags::SetFlag(field, {value}, &job).ok()) << flag;
+    EXPECT_THAT(
+        std::string(CheckSameModel(description, "c", job).message()),
+        HasSubstr(absl::StrCat("and this job has --", flag, " ", value)));
+    EXPECT_EQ(Contradictions(description, "c", job).size(), 1u) << flag;
+  }
+  EXPECT_TRUE(Contradictions(description, "c", trained).empty());
 }
 
 TEST(JobDescriptionTest, HasNoFilesAndNoCommands) {

@@ -137,10 +137,14 @@ TEST(ExportedParametersTest, ANormThatHasSeenNothingHasMean0AndVariance1) {
 TEST(ExportedParametersTest, RowsHoldStatisticsOneAfterAnother) {
   const std::vector<float> row = {1, 2, 3, 4};
   std::vector<float> statistics = {10, 20, 30, 40, 50, 60};
-  ASSERT_TRUE(AddStatisticsRow(Key(0), row, absl::MakeSpan(statistics)).ok());
+  // 20 is of another table.
+  const models::StatisticsTable table = {"statistics", .99f, {0, 2, 3, 4, 5}};
+  ASSERT_TRUE(
+      AddStatisticsRow(Key(0), row, table, absl::MakeSpan(statistics)).ok());
   // The last row is longer than what is left.
-  ASSERT_TRUE(AddStatisticsRow(Key(1), row, absl::MakeSpan(statistics)).ok());
-  EXPECT_EQ(statistics, (std::vector<float>{11, 22, 33, 44, 51, 62}));
+  ASSERT_TRUE(
+      AddStatisticsRow(Key(1), row, table, absl::MakeSpan(statistics)).ok());
+  EXPECT_EQ(statistics, (std::vector<float>{11, 20, 32, 43, 54, 61}));
 }
 
 TEST(ExportedParametersTest, ARowWithoutStatisticsIsDataLoss) {
@@ -148,9 +152,11 @@ TEST(ExportedParametersTest, ARowWithoutStatisticsIsDataLoss) {
   // Rows that are full, and a last one that is not.
   for (const size_t num_statistics : {8, 6}) {
     std::vector<float> statistics(num_statistics, 1.0f);
+    models::StatisticsTable table;
+    for (size_t i = 0; i < num_statistics; ++i) table.statistics.push_back(i);
     for (const uint64_t key : {uint64_t{2}, ~uint64_t{0}}) {
       const absl::Status status =
-          AddStatisticsRow(Key(key), row, absl::MakeSpan(statistics));
+          AddStatisticsRow(Key(key), row, table, absl::MakeSpan(statistics));
       EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
       EXPECT_EQ(
           status.message(),

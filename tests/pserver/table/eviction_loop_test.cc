@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -83,6 +84,47 @@ TEST_F(EvictionLoopTest, IdleRowsGoWhenTheClockSaysSo) {
   registry_.clock().AdvanceTo(30);
   Turn();
   EXPECT_EQ(table().Stats().rows, 0u);
+}
+
+TEST_F(EvictionLoopTest, AJobThatGoesOnEvictsWhenOneJobWould) {
+  v1::EvictionConfig eviction;
+  eviction.set_idle_ticks(1);
+  eviction.set_period_ticks(5);
+  Create(eviction);
+  registry_.clock().AdvanceTo(11);
+  loop_.Start();
+  Push(0, 100);
+  registry_.clock().AdvanceTo(14);
+  Turn();
+  EXPECT_EQ(table().Stats().rows, 100u) << "15 is due";
+  EXPECT_EQ(registry_.clock().evicted(), 14u);
+  registry_.clock().AdvanceTo(17);
+  Turn();
+  EXPECT_EQ(table().Stats().rows, 0u);
+  Push(0, 100);
+  registry_.clock().AdvanceTo(19);
+  Turn();
+  EXPECT_EQ(table().Stats().rows, 100u) << "20 is due, not 22";
+  registry_.clock().AdvanceTo(20);
+  loop_.Stop();
+  loop_.AwaitEvicted(20);
+}
+
+TEST_F(EvictionLoopTest, WhoWaitsForATimeIsToldWhenItsRowsAreGone) {
+  v1::EvictionConfig eviction;
+  eviction.set_idle_ticks(1);
+  eviction.set_period_ticks(1);
+  Create(eviction);
+  loop_.Start();
+  Push(0, 100);
+  ASSERT_TRUE(clock_.AwaitWaiters(1));
+  registry_.clock().AdvanceTo(1);
+  std::thread waiter([&] {
+    loop_.AwaitEvicted(1);
+    EXPECT_EQ(table().Stats().rows, 0u);
+  });
+  clock_.Advance(EvictionLoop::kTurn);
+  waiter.join();
 }
 
 TEST_F(EvictionLoopTest, ACommandEvictsByItsOwnLimitsOrTheTables) {

@@ -4,6 +4,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <set>
 #include <string>
@@ -187,7 +188,7 @@ TEST(TablePlanTest, TheMemoryBudgetIsThatOfEverySparseTable) {
   }
 }
 
-TEST(TablePlanTest, WhatNormsLearnIsTakenAsItIs) {
+TEST(TablePlanTest, WhatNormsLearnIsAddedUpAndDecaysOnceInARound) {
   v1::JobConfig config;
   config.set_accessor("ctr");
   config.set_admission("count");
@@ -206,12 +207,35 @@ TEST(TablePlanTest, WhatNormsLearnIsTakenAsItIs) {
   EXPECT_EQ(table.optimizer().learning_rate(), 1);
   EXPECT_TRUE(table.optimizer().has_sgd());
   EXPECT_EQ(table.optimizer().warmup_steps(), 0u);
-  EXPECT_EQ(table.optimizer().l2(), 0);
+  EXPECT_FLOAT_EQ(table.optimizer().l2(), 1 - .999999f) << "not the job's";
   EXPECT_EQ(table.sparse().accessor(), v1::PLAIN);
   EXPECT_FALSE(table.sparse().has_admission());
   EXPECT_FALSE(table.sparse().has_eviction());
   EXPECT_EQ(table.sparse().memory_budget_bytes(), 0u);
   EXPECT_EQ(plan.tables[0].reduction(), v1::MEAN);
+}
+
+TEST(TablePlanTest, GeoWorkersTogetherTakeAtMostAllThatNormsHaveLearned) {
+  models::ModelOptions options;
+  options.dense_norm = models::DenseNorm::kBatch;
+  const auto model = models::NewModel("ctr_dnn", options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const int geo_steps : {1, 10, 1000}) {
+    for (const uint32_t workers : {1u, 2u, 4u, 100u}) {
+      v1::JobConfig config;
+      config.set_mode("geo");
+      config.set_geo_steps(geo_steps);
+      const TablePlan plan = *PlanTables((*model)->spec(), config, workers);
+      EXPECT_EQ(plan.tables[1].optimizer().l2(), 0) << "servers subtract";
+      const double share = plan.local_optimizers[1].l2();
+      const double all = workers * (1 - std::pow(1 - share, geo_steps));
+      EXPECT_LE(all, 1 + 1e-4) << workers << " workers, " << geo_steps;
+      EXPECT_LE(share * workers, .01 + 1e-6);
+      if (workers * geo_steps < 50) {
+        EXPECT_NEAR(share * workers, .01, 1e-6);
+      }
+    }
+  }
 }
 
 TEST(TablePlanTest, WarmUpCountsPushesOfAllWorkersAndRoundsOnce) {
