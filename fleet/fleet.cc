@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "fleet/role/job_description.h"
 #include "fleet/role/metrics_server.h"
 #include "fleet/role/role_process.h"
+#include "fleet/role/run_record.h"
 #include "fleet/role/stop_signal.h"
 #include "fleet/role/worker_connection.h"
 #include "pserver/server.h"
@@ -27,6 +29,7 @@
 #include "worker/config/data_options_of.h"
 #include "worker/config/training_mode.h"
 #include "worker/input/training_data.h"
+#include "worker/report/write_file_atomically.h"
 #include "worker/trainer.h"
 
 namespace oarlock {
@@ -368,6 +371,10 @@ absl::Status Fleet::InitWorker() {
         absl::StrCat(config_.log_dir(), "/summary.json");
     std::error_code error;
     std::filesystem::rename(summary, absl::StrCat(summary, ".old"), error);
+    if (!config_text_.empty()) {
+      OARLOCK_RETURN_IF_ERROR(worker::WriteFileAtomically(
+          absl::StrCat(config_.log_dir(), "/config.textproto"), config_text_));
+    }
   }
   OARLOCK_ASSIGN_OR_RETURN(worker_, Worker::Create(config_, role_, clocks_));
   OARLOCK_RETURN_IF_ERROR(
@@ -432,18 +439,30 @@ absl::StatusOr<worker::TrainingSummary> Fleet::StopWorker() {
   absl::StatusOr<worker::TrainingSummary> summary =
       worker_->trainer().Summarize();
   OARLOCK_RETURN_IF_ERROR(Worked(summary.status()));
-  summary->servers = role_.role == cluster::Role::kLocal ? 0 : server_num();
   if (IsFirstWorker()) {
-    std::error_code ignored;
-    std::filesystem::create_directories(config_.log_dir(), ignored);
-    OARLOCK_RETURN_IF_ERROR(Worked(worker::WriteSummary(
-        *summary, absl::StrCat(config_.log_dir(), "/summary.json"))));
-  }
-  if (IsFirstWorker() && worker_->job().takes_cuts()) {
-    OARLOCK_RETURN_IF_ERROR(Worked(worker_->job().Checkpoint()));
+    summary->servers =
+        role_.role == cluster::Role::kLocal ? 0 : server_num();
+    const worker::Trainer& trainer = worker_->trainer();
+    RecordRun(config_, trainer.train_files(), trainer.test_files(), &*summary);
+    const absl::Status kept = Keep(*summary);
+    if (!kept.ok()) {
+      // The figures of hours of training are not lost with a full disk.
+      std::fputs(worker::SummaryTable(*summary).c_str(), stderr);
+      return Worked(kept);
+    }
   }
   OARLOCK_RETURN_IF_ERROR(worker_->job().Finish(absl::OkStatus()));
   return summary;
+}
+
+absl::Status Fleet::Keep(const worker::TrainingSummary& summary) {
+  if (worker_->job().takes_cuts()) {
+    OARLOCK_RETURN_IF_ERROR(worker_->job().Checkpoint());
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(config_.log_dir(), ignored);
+  return worker::WriteSummary(
+      summary, absl::StrCat(config_.log_dir(), "/summary.json"));
 }
 
 client::JobClient* Fleet::job() { return &worker_->job(); }

@@ -132,6 +132,10 @@ class Fleet {
   // What examples take in memory; 0 with --dataset queue.
   uint64_t MemoryBytes();
 
+  // What the first worker writes to <log_dir>/config.textproto at its start;
+  // empty: nothing. REQUIRES: InitWorker was not called.
+  void SetConfigText(std::string text) { config_text_ = std::move(text); }
+
   // Waits for the other workers, ends this one's part, and tells what the job
   // did in all. The first worker writes <log_dir>/summary.json.
   absl::StatusOr<worker::TrainingSummary> StopWorker();
@@ -146,12 +150,15 @@ class Fleet {
   Fleet(const v1::JobConfig& config, const cluster::RoleAssignment& role,
         const Clocks& clocks);
   worker::TrainingData& data();
+  // The last checkpoint, and summary.json.
+  absl::Status Keep(const worker::TrainingSummary& summary);
   // Hands `status` on; a failure ends this worker's part.
   absl::Status Worked(absl::Status status);
 
   v1::JobConfig config_;
   // Of how the job began.
   std::vector<std::string> warnings_;
+  std::string config_text_;
   const cluster::RoleAssignment role_;
   const Clocks clocks_;
   // Of a first worker.

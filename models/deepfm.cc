@@ -15,6 +15,9 @@ absl::StatusOr<std::unique_ptr<Model>> NewDeepFmModel(
   std::vector<nn::NodeId> terms = model.WeightSums();
   terms.push_back(model.net().Add("second_order", nn::NewFmSecondOrder(),
                                   {model.Vectors()[0]}));
+  if (const std::optional<nn::NodeId> pairs = model.PairsInSlots()) {
+    terms.push_back(*pairs);
+  }
   if (const std::optional<nn::NodeId> dense = model.DenseLinear()) {
     terms.push_back(*dense);
   }

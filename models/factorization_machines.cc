@@ -32,8 +32,10 @@ absl::StatusOr<std::unique_ptr<Model>> NewFmModel(const ModelOptions& options) {
   ModelBuilder model(options, form);
   const std::vector<nn::NodeId> weights = model.WeightSums();
   const nn::NodeId fields = model.Fields();
+  std::vector<nn::NodeId> terms = weights;
+  if (const auto pairs = model.PairsInSlots()) terms.push_back(*pairs);
   return Finish(
-      "fm", model, weights,
+      "fm", model, terms,
       model.net().Add("second_order", nn::NewFmSecondOrder(), {fields}));
 }
 

@@ -49,6 +49,8 @@ struct ModelSpec {
   std::vector<SparseInputSpec> sparse_inputs;
   std::vector<nn::ParameterSpec> parameters;
   size_t num_parameters = 0;  // floats in the flat vector
+  // Its backend cannot take several keys in a slot of this model.
+  bool one_key_per_slot = false;
 };
 
 // Holds the activations of one batch. Only one thread at a time may use it.
@@ -79,6 +81,8 @@ struct ModelOptions {
   // The value of a slot with several keys is the mean of their rows instead of
   // the sum.
   bool mean_pooling = false;
+  // Slots may have several keys, so that there are pairs of keys in one slot.
+  bool several_keys_per_slot = false;
   // Half range of the rows' uniform initial values; LR's rows start at 0.
   float init_range = 0.01f;
   // Widths of the hidden layers, each at least 1, for models with hidden

@@ -73,6 +73,20 @@ const std::vector<nn::NodeId>& ModelBuilder::Vectors() {
   return vectors_;
 }
 
+std::optional<nn::NodeId> ModelBuilder::PairsInSlots() {
+  if (!options_.several_keys_per_slot) return std::nullopt;
+  looks_at_pairs_ = true;
+  const Group& all = groups_[0];
+  return net_.Add(
+      "pairs_in_slots",
+      nn::NewPairsInSlots({.num_slots = all.slots.size(),
+                           .row_dim = RowDim(all),
+                           .column_begin = form_.weight ? size_t{1} : 0,
+                           .width = all.size,
+                           .mean = options_.mean_pooling}),
+      {});
+}
+
 std::optional<nn::NodeId> ModelBuilder::Dense() {
   if (dense_.has_value() || options_.num_dense == 0) return dense_;
   dense_ = net_.Add("dense", nn::NewDenseInput({options_.num_dense}), {});
@@ -182,7 +196,8 @@ absl::StatusOr<std::unique_ptr<Model>> ModelBuilder::Build(
     input.slots = group.slots;
     inputs.push_back(std::move(input));
   }
-  return BuildModel(name, options_, std::move(inputs), net_, prediction);
+  return BuildModel(name, options_, std::move(inputs), net_, prediction,
+                    looks_at_pairs_);
 }
 
 }  // namespace oarlock::models

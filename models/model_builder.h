@@ -44,6 +44,10 @@ class ModelBuilder {
   std::vector<nn::NodeId> WeightSums();
   // [slots, vectors * size], for each size.
   const std::vector<nn::NodeId>& Vectors();
+  // "pairs_in_slots": the inner products of the vectors of pairs of keys in one
+  // slot, one number; nullopt where slots have one key. REQUIRES: all slots have
+  // one size.
+  std::optional<nn::NodeId> PairsInSlots();
   // The dense features, normed as dense_norm says; nullopt without dense
   // features.
   std::optional<nn::NodeId> Dense();
@@ -93,6 +97,7 @@ class ModelBuilder {
   std::optional<nn::NodeId> dense_;
   std::optional<nn::NodeId> features_;
   std::optional<nn::NodeId> fields_;
+  bool looks_at_pairs_ = false;
 };
 
 }  // namespace oarlock::models

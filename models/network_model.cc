@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "nn/backends/backends.h"
@@ -126,7 +127,7 @@ class NetworkModel final : public Model {
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(
     const std::string& name, const ModelOptions& options,
     std::vector<SparseInputSpec> sparse_inputs, nn::NetworkBuilder& builder,
-    nn::NodeId prediction) {
+    nn::NodeId prediction, bool looks_at_pairs) {
   OARLOCK_RETURN_IF_ERROR(nn::NewMathBackend(options.math_backend).status());
   absl::StatusOr<std::unique_ptr<nn::Network>> network =
       builder.Build(prediction);
@@ -138,6 +139,8 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(
   spec.sparse_inputs = std::move(sparse_inputs);
   spec.parameters = (*network)->parameters();
   spec.num_parameters = (*network)->num_parameters();
+  spec.one_key_per_slot =
+      looks_at_pairs && absl::StartsWith(options.math_backend, "cuda");
   for (StatisticsTable& table : StatisticsTablesOf(**network)) {
     SparseInputSpec learned;
     learned.row_dim = kStatisticsRow;

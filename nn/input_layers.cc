@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "nn/layers.h"
 #include "nn/shape_mismatch.h"
 #include "nn/weighted_bags.h"
@@ -42,28 +43,53 @@ class DenseInput final : public Layer {
   const Shape shape_;
 };
 
+RowBags BagsOf(const EmbeddingOptions& options, const StepInput& step,
+               size_t out_stride) {
+  const SparseInput& input = step.sparse[options.sparse_input];
+  RowBags bags;
+  bags.num_examples = step.num_examples;
+  bags.num_slots = options.num_slots;
+  bags.row_dim = options.row_dim;
+  bags.column_begin = options.column_begin;
+  bags.width = options.width;
+  bags.row_of_key = input.row_of_key.data();
+  bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
+  bags.num_keys = input.row_of_key.size();
+  bags.num_rows = input.num_rows;
+  bags.mean = options.mean;
+  bags.out_stride = out_stride;
+  return bags;
+}
+
+absl::Status CheckColumns(const EmbeddingOptions& o) {
+  if (o.sparse_input >= 0 && o.column_begin + o.width <= o.row_dim) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "embedding of sparse input ", o.sparse_input, " looks up columns ",
+      o.column_begin, " to ", o.column_begin + o.width, " of rows of ",
+      o.row_dim, " floats; legal are columns of the row"));
+}
+
+std::vector<LayerOption> ExportedLookup(const EmbeddingOptions& o) {
+  return {{"sparse_input", static_cast<size_t>(o.sparse_input)},
+          {"column_begin", o.column_begin},
+          {"width", o.width},
+          {"pooling", std::string(o.mean ? "mean" : "sum")}};
+}
+
 class Embedding final : public Layer {
  public:
   explicit Embedding(const EmbeddingOptions& options) : options_(options) {}
   const char* kind() const override { return "embedding"; }
   std::optional<std::vector<LayerOption>> ExportedOptions() const override {
-    return std::vector<LayerOption>{
-        {"sparse_input", static_cast<size_t>(options_.sparse_input)},
-        {"column_begin", options_.column_begin},
-        {"width", options_.width},
-        {"pooling", std::string(options_.mean ? "mean" : "sum")}};
+    return ExportedLookup(options_);
   }
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (!inputs.empty()) return ShapeMismatch(*this, inputs, "none");
-    const EmbeddingOptions& o = options_;
-    if (o.sparse_input < 0 || o.column_begin + o.width > o.row_dim) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "embedding of sparse input ", o.sparse_input, " looks up columns ",
-          o.column_begin, " to ", o.column_begin + o.width, " of rows of ",
-          o.row_dim, " floats; legal are columns of the row"));
-    }
-    return Shape{o.num_slots, o.width};
+    OARLOCK_RETURN_IF_ERROR(CheckColumns(options_));
+    return Shape{options_.num_slots, options_.width};
   }
   int sparse_input() const override { return options_.sparse_input; }
   size_t row_dim() const override { return options_.row_dim; }
@@ -95,20 +121,52 @@ class Embedding final : public Layer {
 
  private:
   RowBags Bags(const StepInput& step, size_t out_stride) const {
-    const SparseInput& input = step.sparse[options_.sparse_input];
-    RowBags bags;
-    bags.num_examples = step.num_examples;
-    bags.num_slots = options_.num_slots;
-    bags.row_dim = options_.row_dim;
-    bags.column_begin = options_.column_begin;
-    bags.width = options_.width;
-    bags.row_of_key = input.row_of_key.data();
-    bags.offsets = input.offsets.empty() ? nullptr : input.offsets.data();
-    bags.num_keys = input.row_of_key.size();
-    bags.num_rows = input.num_rows;
-    bags.mean = options_.mean;
-    bags.out_stride = out_stride;
-    return bags;
+    return BagsOf(options_, step, out_stride);
+  }
+
+  const EmbeddingOptions options_;
+};
+
+class PairsInSlots final : public Layer {
+ public:
+  explicit PairsInSlots(const EmbeddingOptions& options) : options_(options) {}
+  const char* kind() const override { return "pairs_in_slots"; }
+  std::optional<std::vector<LayerOption>> ExportedOptions() const override {
+    return ExportedLookup(options_);
+  }
+  absl::StatusOr<Shape> OutputShape(
+      absl::Span<const Shape> inputs) const override {
+    if (!inputs.empty()) return ShapeMismatch(*this, inputs, "none");
+    OARLOCK_RETURN_IF_ERROR(CheckColumns(options_));
+    return Shape{1};
+  }
+  int sparse_input() const override { return options_.sparse_input; }
+  size_t row_dim() const override { return options_.row_dim; }
+  void Forward(const ForwardArgs& args) const override {
+    const SparseInput& input = args.step.sparse[options_.sparse_input];
+    if (!HasPairs(args.math, input)) {
+      args.math.Fill(args.step.num_examples, 0, args.output);
+      return;
+    }
+    SumPairsInBags(BagsOf(options_, args.step, /*out_stride=*/0),
+                   WeightsOf(input), input.rows, args.output);
+  }
+  void Backward(const BackwardArgs& args) const override {
+    const SparseInput& input = args.step.sparse[options_.sparse_input];
+    if (!HasPairs(args.math, input)) return;
+    SumPairsInBagsBackward(BagsOf(options_, args.step, /*out_stride=*/0),
+                           WeightsOf(input), input.rows, args.output_gradient,
+                           args.row_gradients[options_.sparse_input]);
+  }
+
+ private:
+  // Whoever has other memory is given one key a slot at most
+  // (models::ModelSpec::one_key_per_slot).
+  static bool HasPairs(const MathBackend& math, const SparseInput& input) {
+    return math.uses_host_memory() && !input.offsets.empty();
+  }
+  static const float* WeightsOf(const SparseInput& input) {
+    return input.weights.empty() ? nullptr : input.weights.data();
   }
 
   const EmbeddingOptions options_;
@@ -121,6 +179,9 @@ std::unique_ptr<Layer> NewDenseInput(Shape shape) {
 }
 std::unique_ptr<Layer> NewEmbedding(const EmbeddingOptions& options) {
   return std::make_unique<Embedding>(options);
+}
+std::unique_ptr<Layer> NewPairsInSlots(const EmbeddingOptions& options) {
+  return std::make_unique<PairsInSlots>(options);
 }
 
 }  // namespace oarlock::nn

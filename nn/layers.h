@@ -31,6 +31,13 @@ struct EmbeddingOptions {
 // for a slot without keys. No inputs.
 std::unique_ptr<Layer> NewEmbedding(const EmbeddingOptions& options);
 
+// [1]: what a factorization machine has of pairs of keys in one slot, the sum
+// over slots of the inner products of all pairs of their keys' rows, each times
+// its key's weight, or with `mean` divided by the number of keys. 0 where no
+// slot has several keys. No inputs. In host memory, as weights are
+// (nn/weighted_bags.h).
+std::unique_ptr<Layer> NewPairsInSlots(const EmbeddingOptions& options);
+
 // Inputs of any shape one after the other, flat. Put inputs that need a
 // gradient first: last inputs without a gradient cost nothing in Backward.
 std::unique_ptr<Layer> NewConcat();

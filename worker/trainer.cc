@@ -185,6 +185,13 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   return trainer;
 }
 
+const std::vector<std::string>& Trainer::train_files() const {
+  return train_->files();
+}
+const std::vector<std::string>& Trainer::test_files() const {
+  return test_->files();
+}
+
 absl::Status Trainer::CreateTables() {
   for (const v1::TableConfig& table : plan_.tables) {
     OARLOCK_RETURN_IF_ERROR(parameters_->CreateTable(table));

@@ -90,6 +90,8 @@ class Trainer {
   absl::StatusOr<TrainingSummary> Summarize();
 
   TrainingData& training_data() { return *train_; }
+  const std::vector<std::string>& train_files() const;
+  const std::vector<std::string>& test_files() const;
   // Before each epoch: whether it begins, the same on all workers. No when
   // training was stopped, early or by a command.
   absl::StatusOr<bool> MayBeginEpoch(uint32_t epoch) {

@@ -1,5 +1,7 @@
 #include "cli/train/train_command.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "cli/train/local_job.h"
 #include "cluster/environment.h"
 #include "flags/command_line.h"
@@ -59,11 +62,27 @@ int Fail(const absl::Status& status) {
              : 1;
 }
 
-int RunOneRole(const v1::JobConfig& config, const cluster::RoleAssignment& role,
-               const Clocks& clocks) {
+// Everything that the command line and its files have set, so that
+// `oarlock train -c FILE` does it again. Named flags have the same names.
+std::string RepeatingConfig(const v1::JobConfig& config,
+                            const v1::TrainConfig& train) {
+  google::protobuf::TextFormat::Printer printer;
+  std::string of_job, of_train;
+  printer.PrintToString(config, &of_job);
+  printer.PrintToString(train, &of_train);
+  return absl::StrCat("# oarlock train -c THIS_FILE repeats the run, in the "
+                      "folder where it was started.\n",
+                      of_train, of_job);
+}
+
+int RunOneRole(const v1::JobConfig& config, const v1::TrainConfig& train,
+               const cluster::RoleAssignment& role, const Clocks& clocks) {
   absl::StatusOr<std::unique_ptr<Fleet>> fleet =
       Fleet::Init(config, role, clocks);
   if (!fleet.ok()) return Fail(fleet.status());
+  if ((*fleet)->IsFirstWorker()) {
+    (*fleet)->SetConfigText(RepeatingConfig(config, train));
+  }
   worker::TrainingSummary summary;
   const absl::Status status = RunRole(**fleet, &summary);
   if (!status.ok()) return std::min(Fail(status), 1);
@@ -108,7 +127,7 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
       Fleet::CheckConfig(config, static_cast<uint32_t>(train.server_num()));
   if (!consistent.ok()) return Fail(consistent);
   if (role->role != cluster::Role::kLocal || !starts_cluster) {
-    return RunOneRole(config, *role, clocks);
+    return RunOneRole(config, train, *role, clocks);
   }
   if (train.server_num() == 0 || train.worker_num() == 0) {
     return flags::ReportUsageError(

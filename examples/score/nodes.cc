@@ -37,6 +37,38 @@ void Embedding(const NodeArgs& args, size_t size, Values* output) {
   }
 }
 
+void PairsInSlots(const NodeArgs& args, size_t size, Values* output) {
+  const SparseInput& input = args.sparse_inputs[args.number("sparse_input")];
+  const size_t begin = args.number("column_begin");
+  const size_t width = args.number("width");
+  const bool mean = args.words.at("pooling") == "mean";
+  std::vector<float> row(input.table->dim);
+  std::vector<double> sums(width);
+  for (size_t e = 0; e < args.num_examples(); ++e) {
+    const Example& example = args.examples[e];
+    double total = 0;
+    for (const size_t slot : input.slots) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      double squares = 0;
+      const size_t num_keys = example.keys[slot].size();
+      for (size_t k = 0; k < num_keys; ++k) {
+        float weight = example.weights.empty() ? 1 : example.weights[slot][k];
+        if (mean) weight /= static_cast<float>(num_keys);
+        std::fill(row.begin(), row.end(), 0.0f);
+        input.table->AddRow(example.keys[slot][k], weight, row.data());
+        for (size_t c = 0; c < width; ++c) {
+          const double x = row[begin + c];
+          sums[c] += x;
+          squares += x * x;
+        }
+      }
+      for (const double sum : sums) total += sum * sum;
+      total -= squares;
+    }
+    (*output)[e] = static_cast<float>(total / 2);
+  }
+}
+
 void Concat(const NodeArgs& args, size_t size, Values* output) {
   float* out = output->data();
   for (size_t e = 0; e < args.num_examples(); ++e) {
@@ -171,6 +203,7 @@ NodeFunction FindNodeFunction(const std::string& kind) {
   } kFunctions[] = {
       {"dense_input", DenseInput},
       {"embedding", Embedding},
+      {"pairs_in_slots", PairsInSlots},
       {"concat", Concat},
       {"linear", Linear},
       {"bias", Bias},

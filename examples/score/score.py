@@ -375,7 +375,8 @@ class Model:
         return values[self.spec["output"]].reshape(len(examples), -1)[:, -1]
 
     def look_up(self, spec, examples):
-        """Sums of rows, [examples, slots, dim], and how many, [..., 1]."""
+        """Sums of rows and of their squares, [examples, slots, dim], and how
+        many, [..., 1]."""
         table = self.tables[spec["table"]]
         bags = [keys[slot] for _, keys, _ in examples
                 for slot in spec["slots"]]
@@ -391,8 +392,10 @@ class Model:
             rows = rows * np.array(weights, np.float32).reshape(-1, 1)
         sums = np.zeros((len(bags), table.spec["dim"]), np.float32)
         np.add.at(sums, owners, rows)
+        squares = np.zeros(sums.shape)
+        np.add.at(squares, owners, np.square(rows, dtype=np.float64))
         shape = (len(examples), len(spec["slots"]), -1)
-        return (sums.reshape(shape),
+        return (sums.reshape(shape), squares.reshape(shape),
                 counts.astype(np.float32).reshape(shape))
 
     # One method a kind of node: inputs are [examples, floats].
@@ -403,10 +406,20 @@ class Model:
     def _embedding(self, node, inputs, parameters, dense, sparse):
         o = node["options"]
         begin = o["column_begin"]
-        sums, counts = sparse[o["sparse_input"]]
+        sums, _, counts = sparse[o["sparse_input"]]
         if o["pooling"] == "mean":
             sums = sums / np.maximum(counts, 1)
         return sums[:, :, begin:begin + o["width"]]
+
+    def _pairs_in_slots(self, node, inputs, parameters, dense, sparse):
+        o = node["options"]
+        columns = slice(o["column_begin"], o["column_begin"] + o["width"])
+        sums, squares, counts = sparse[o["sparse_input"]]
+        pairs = (np.square(sums[:, :, columns], dtype=np.float64) -
+                 squares[:, :, columns]).sum(axis=2, keepdims=True) / 2
+        if o["pooling"] == "mean":
+            pairs = pairs / np.maximum(counts, 1) ** 2
+        return pairs.sum(axis=1).astype(np.float32)
 
     def _concat(self, node, inputs, parameters, dense, sparse):
         return np.concatenate(inputs, axis=1)

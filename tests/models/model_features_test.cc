@@ -257,6 +257,58 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   }
 }
 
+// Slots of several keys, and of none.
+TEST(PairsInSlotsTest, FmIsTheSumOverPairsOfKeys) {
+  for (const char* const backend : {"reference", "onednn"}) {
+    for (const bool mean : {false, true}) {
+      ModelOptions options;
+      options.num_dense = 0;
+      options.num_slots = 3;
+      options.embedding_size = 5;
+      options.mean_pooling = mean;
+      options.several_keys_per_slot = true;
+      options.math_backend = backend;
+      const auto model = MustCreate("fm", options);
+      nn::RandomStep step(ShapeFor(*model, /*several_keys=*/true), kSeed);
+      const auto executor = model->NewExecutor(kExamples);
+      std::fill(step.parameters.begin(), step.parameters.end(), 0.0f);
+      executor->Predict(step.input, &step.output);
+      const nn::SparseInput& sparse = step.input.sparse[0];
+      ASSERT_FALSE(sparse.offsets.empty());
+      for (size_t e = 0; e < kExamples; ++e) {
+        // Every key of the example: its row, and what it is multiplied by.
+        std::vector<std::pair<const float*, double>> keys;
+        for (size_t bag = e * 3; bag < e * 3 + 3; ++bag) {
+          const size_t n = sparse.offsets[bag + 1] - sparse.offsets[bag];
+          for (size_t k = sparse.offsets[bag]; k < sparse.offsets[bag + 1];
+               ++k) {
+            keys.emplace_back(sparse.rows + sparse.row_of_key[k] * 6,
+                              mean ? 1.0 / n : 1.0);
+          }
+        }
+        double logit = 0;
+        for (size_t i = 0; i < keys.size(); ++i) {
+          const auto& [a, x] = keys[i];
+          logit += a[0] * x;
+          for (size_t j = 0; j < i; ++j) {
+            const auto& [b, y] = keys[j];
+            for (size_t c = 1; c < 6; ++c) logit += a[c] * x * b[c] * y;
+          }
+        }
+        EXPECT_NEAR(step.output.predictions[e], 1 / (1 + std::exp(-logit)),
+                    1e-5)
+            << backend << ", example " << e << ", seed " << kSeed;
+      }
+      executor->Step(step.input, &step.output);
+      nn::RandomStep unused(ShapeFor(*model, true), kSeed);
+      nn::ExpectGradientsMatchDifferences(step, [&] {
+        executor->Step(step.input, &unused.output);
+        return unused.output.loss_sum;
+      });
+    }
+  }
+}
+
 TEST(NormTablesTest, NormsThatDecayOtherwiseHaveTablesOfTheirOwn) {
   ModelOptions options;
   options.num_dense = 2;

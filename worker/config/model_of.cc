@@ -78,6 +78,8 @@ absl::StatusOr<models::ModelOptions> ModelOptionsOf(
   options.num_slots = schema.num_slots;
   options.embedding_size = config.embedding_size();
   options.init_range = static_cast<float>(config.init_range());
+  options.several_keys_per_slot =
+      DataFormatOf(config) != data::DataOptions::Format::kCriteo;
   options.mean_pooling = config.pooling() == "mean";
   if (options.mean_pooling && IsLibsvm(config)) {
     return absl::InvalidArgumentError(

@@ -1,7 +1,10 @@
 #include "worker/epoch/batch_feeder.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
@@ -25,6 +28,14 @@ std::vector<std::unique_ptr<RowCache>> NewCaches(const EpochContext& context) {
         static_cast<uint64_t>(config.row_cache_steps()));
   }
   return caches;
+}
+
+// Whether a slot of a batch with these offsets has several keys.
+bool HasSeveralKeys(const std::vector<uint32_t>& offsets) {
+  return std::adjacent_find(offsets.begin(), offsets.end(),
+                            [](uint32_t begin, uint32_t end) {
+                              return end - begin > 1;
+                            }) != offsets.end();
 }
 
 }  // namespace
@@ -78,6 +89,13 @@ absl::Status BatchFeeder::Feed() {
         const bool more,
         reader_->Next(context_->config->batch_size(), &step.batch));
     if (!more) return absl::OkStatus();
+    if (context_->model->spec().one_key_per_slot &&
+        HasSeveralKeys(step.batch.offsets)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a slot has several values, whose pairs --model ",
+          context_->config->model(),
+          " does not compute on a GPU; use --device cpu"));
+    }
     step.SeedFor(context_->config->seed(), context_->phase.epoch);
     step.BuildKeys(context_->parameters->partition_bits());
     if (context_->PushesStatistics()) step.CountStatistics();

@@ -168,6 +168,11 @@ std::string SummaryJson(const TrainingSummary& summary) {
   }
   json["stop_reason"] = summary.stop_reason;
   json["warnings"] = summary.warnings;
+  json["version"] = summary.version;
+  json["train_files_digest"] = summary.train_files_digest;
+  json["test_files_digest"] = summary.test_files_digest;
+  json["flags"] = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : summary.flags) json["flags"][name] = value;
   json["evaluations"] = nlohmann::ordered_json::array();
   for (const v1::Evaluation& evaluation : summary.evaluations) {
     json["evaluations"].push_back(EvaluationJson(evaluation));
@@ -227,6 +232,15 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.dense_staleness_p99 = number("dense_staleness_p99", kNothing);
   summary.row_cache_hit_rate = number("row_cache_hit_rate", kNothing);
   summary.stop_reason = text("stop_reason");
+  summary.version = text("version");
+  summary.train_files_digest = text("train_files_digest");
+  summary.test_files_digest = text("test_files_digest");
+  if (const auto flags = json.find("flags");
+      flags != json.end() && flags->is_object()) {
+    for (const auto& [name, value] : flags->items()) {
+      if (value.is_string()) summary.flags.emplace_back(name, value);
+    }
+  }
   if (const auto warnings = json.find("warnings");
       warnings != json.end() && warnings->is_array()) {
     for (const auto& warning : *warnings) {

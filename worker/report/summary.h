@@ -17,6 +17,13 @@ namespace oarlock::worker {
 
 // What the job did in all, over all workers.
 struct TrainingSummary {
+  // Of Oarlock, with the commit that it was built from.
+  std::string version;
+  // Every flag with the value that it had, defaults too.
+  std::vector<std::pair<std::string, std::string>> flags;
+  // Of the training and the test files, see fleet/role/input_digest.h.
+  std::string train_files_digest;
+  std::string test_files_digest;
   std::string model;
   std::string mode;
   uint32_t servers = 0;  // 0: a local run
