@@ -147,19 +147,39 @@ absl::Status GrpcParameterClient::OnReturn(
                  connections_->Name(server));
     return absl::OkStatus();
   }
-  const uint64_t lost =
-      acknowledged_.CountFrom(server, response.restored_cut());
-  const std::string what =
-      absl::StrCat(connections_->Name(server), " came back as it was at cut ",
-                   response.restored_cut(), ", without ", lost,
-                   " pushes of this worker that it had acknowledged");
+  AcknowledgedPushes::Messages replayed;
+  for (const v1::ReplayedPushes& of : response.replayed()) {
+    if (of.worker_index() != worker_index_.value() ||
+        of.worker_generation() != worker_generation_.value()) {
+      continue;
+    }
+    for (const v1::ReplayedPushes::Push& push : of.pushes()) {
+      replayed[push.sequence()] = push.messages();
+    }
+  }
+  const uint64_t lost = acknowledged_.CountLost(
+      server, response.restored_cut(), replayed);
+  const std::string what = absl::StrCat(
+      connections_->Name(server),
+      response.log_may_lack_its_end()
+          ? " came back after a loss of power with what its log has left"
+          : absl::StrCat(" came back as it was at cut ",
+                         response.restored_cut()),
+      ", without ", lost, lost == 1 ? " push" : " pushes", " of worker ",
+      worker_index_.value(),
+      " that it had acknowledged");
   if (lost > 0 && !connections_->options().accept_loss) {
     return absl::DataLossError(
         absl::StrCat(what,
-                     "; resume the job from its checkpoint, or run it with "
-                     "--durability log or --recovery accept_loss"));
+                     "; resume the job from its checkpoint, or run it with ",
+                     response.log_may_lack_its_end()
+                         ? "--log_sync_interval_s 0"
+                         : "--durability log",
+                     " or --recovery accept_loss"));
   }
-  acknowledged_.ForgetFrom(server, response.restored_cut());
+  if (!response.log_may_lack_its_end()) {
+    acknowledged_.ForgetFrom(server, response.restored_cut());
+  }
   spdlog::warn("{}", what);
   return absl::OkStatus();
 }

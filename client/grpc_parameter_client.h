@@ -10,6 +10,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -96,6 +97,12 @@ class GrpcParameterClient : public ParameterClient {
     uint64_t sequence = 0;
     // The smallest sequence that was not answered when it got its own.
     uint64_t oldest_unanswered = 0;
+
+    uint32_t NumMessagesTo(ServerIndex server) const {
+      return std::count_if(
+          messages.begin(), messages.end(),
+          [&](const PushMessage& m) { return m.server() == server; });
+    }
   };
   class Operation;
 

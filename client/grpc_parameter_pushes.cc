@@ -170,9 +170,10 @@ void GrpcParameterClient::SendPush(const std::shared_ptr<PushUnderWay>& push) {
     to.push_back(CallOf(
         push, i, [this, push, operation, server, counts](absl::Status status) {
           if (status.ok() && counts) {
-            acknowledged_.Add(server, push->request.round == 0
-                                          ? push->request.cut
-                                          : newest_cut_.value());
+            acknowledged_.Add(server,
+                              push->request.round == 0 ? push->request.cut
+                                                       : newest_cut_.value(),
+                              push->sequence, push->NumMessagesTo(server));
           }
           operation->OnMessageDone(std::move(status));
         }));

@@ -1,5 +1,8 @@
 #include "cluster/endpoint.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -67,6 +70,24 @@ std::string HostOf(const std::string& endpoint) {
   return endpoint.substr(0, endpoint.rfind(':'));
 }
 
+std::string NormalHost(const std::string& host) {
+  std::string bare = host;
+  if (bare.size() > 2 && bare.front() == '[' && bare.back() == ']') {
+    bare = bare.substr(1, bare.size() - 2);
+  }
+  in6_addr address;
+  if (inet_pton(AF_INET6, bare.c_str(), &address) != 1) return host;
+  char text[INET6_ADDRSTRLEN];
+  inet_ntop(AF_INET6, &address, text, sizeof(text));
+  return absl::StrCat("[", text, "]");
+}
+
+std::string NormalEndpoint(const std::string& text) {
+  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(text);
+  return endpoint.ok() ? absl::StrCat(endpoint->host, ":", endpoint->port)
+                       : text;
+}
+
 bool IsHost(const std::string& host) {
   if (host.empty()) return false;
   if (host.front() == '[') {
@@ -93,7 +114,7 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the port of \"", text, "\" must be a number from 1 to 65535"));
   }
-  return Endpoint{host, static_cast<int>(port)};
+  return Endpoint{NormalHost(host), static_cast<int>(port)};
 }
 
 absl::StatusOr<EndpointList> ParseEndpointList(const Setting& setting,
@@ -124,7 +145,8 @@ absl::StatusOr<EndpointList> JoinHostsAndPorts(const Setting& hosts,
                                                const Setting& ports,
                                                size_t max_count) {
   EndpointList list{hosts, {}};
-  const std::vector<std::string> host_parts = SplitList(hosts.text);
+  std::vector<std::string> host_parts = SplitList(hosts.text);
+  for (std::string& host : host_parts) host = NormalHost(host);
   const std::vector<std::string> port_parts = SplitList(ports.text);
   if (port_parts.size() != 1 && port_parts.size() != host_parts.size()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -31,13 +31,19 @@ absl::StatusOr<int> ParseCount(const Setting& setting, int min, int max);
 // 1 to 65535.
 absl::StatusOr<int> ParsePort(const Setting& setting);
 
-// "host:port" in its parts; an IPv6 host keeps its brackets. InvalidArgument:
+// "host:port" in its parts; the host as NormalHost has it. InvalidArgument:
 // what is wrong with it, without saying where it came from.
 struct Endpoint {
   std::string host;
   int port;
 };
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
+
+// A host as it stands in endpoints: an IPv6 address in its shortest spelling, in
+// brackets; all else as it is. So hosts that are equal have equal text.
+std::string NormalHost(const std::string& host);
+// The same of "host:port"; text that is no endpoint as it is.
+std::string NormalEndpoint(const std::string& text);
 
 // Whether `host` is a name, an IPv4 address or an IPv6 address in brackets.
 bool IsHost(const std::string& host);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "cluster/role_resolver.h"
+#include "cluster/security.h"
 
 namespace oarlock::cluster {
 
@@ -43,11 +44,13 @@ absl::Status RoleResolver::ResolveWorkerIndex() {
 }
 
 absl::Status RoleResolver::FindServer(const Setting& self,
-                                      const std::string& host,
+                                      const std::string& given_host,
                                       std::optional<int> port) {
-  std::vector<size_t> found;
+  const std::string host = NormalHost(given_host);
+  std::vector<size_t> found, same_host;
   for (size_t i = 0; i < result_.server_endpoints.size(); ++i) {
     const std::string& endpoint = result_.server_endpoints[i];
+    if (HostOf(endpoint) == host) same_host.push_back(i);
     if (port ? endpoint == absl::StrCat(host, ":", *port)
              : HostOf(endpoint) == host) {
       found.push_back(i);
@@ -56,6 +59,15 @@ absl::Status RoleResolver::FindServer(const Setting& self,
   const std::string list =
       absl::StrCat(servers_source_.name, "=", servers_source_.text);
   const std::string shown = port ? absl::StrCat(host, ":", *port) : host;
+  if (found.empty() && same_host.size() == 1 && !self.is_argument &&
+      !IsLoopback(shown)) {
+    // Kubernetes' operator for Paddle gives all pods one port, whatever the
+    // list says. On loopback another port is another server.
+    found = same_host;
+    result_.warnings.push_back(absl::StrCat(
+        self.name, " is ", shown, ", and ", list, " has ",
+        result_.server_endpoints[found[0]], " of that host, which counts"));
+  }
   if (found.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         self.name, " is \"", shown, "\", which is not in ", list,
@@ -79,7 +91,7 @@ void RoleResolver::WarnAboutOtherSelf(const Setting& winner) {
   const Setting shown{winner.name, own, winner.is_argument};
   for (const char* name : {"POD_IP", "PADDLE_CURRENT_IP"}) {
     if (auto setting = Variable(name)) {
-      WarnIfDifferent(shown, *setting, HostOf(own) != setting->text);
+      WarnIfDifferent(shown, *setting, HostOf(own) != NormalHost(setting->text));
     }
   }
   const auto index = Variable("PADDLE_PSERVER_ID");
@@ -158,7 +170,8 @@ absl::Status RoleResolver::ResolveCollectiveRank(const Setting& list) {
   if (!self) return absl::OkStatus();
   const auto& all = result_.worker_endpoints;
   const auto own = std::find_if(all.begin(), all.end(), [&](const auto& e) {
-    return (by_host ? HostOf(e) : e) == self->text;
+    return by_host ? HostOf(e) == NormalHost(self->text)
+                   : e == NormalEndpoint(self->text);
   });
   if (own == all.end()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -275,15 +275,19 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
         "), but this program trains with parameter servers; set "
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
-  auto fleet = absl::WrapUnique(new Fleet(config, role, clocks));
+  v1::JobConfig taken = config;
+  std::vector<std::string> warnings;
   // Servers know no model, but have the flags of a launcher's command line.
-  if (fleet->IsWorker() || !config.load().empty()) {
-    OARLOCK_ASSIGN_OR_RETURN(fleet->warnings_, GoOnWithModel(&fleet->config_));
+  if (role.role != cluster::Role::kServer || !config.load().empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(warnings, GoOnWithModel(&taken));
   }
-  OARLOCK_RETURN_IF_ERROR(CheckFlags(fleet->config(), fleet->server_num()));
+  OARLOCK_RETURN_IF_ERROR(
+      CheckFlags(taken, static_cast<uint32_t>(role.server_endpoints.size())));
   if (role.role == cluster::Role::kLocal)
     OARLOCK_RETURN_IF_ERROR(CheckLocal(config));
   BeginRole(role);
+  auto fleet = absl::WrapUnique(new Fleet(taken, role, clocks));
+  fleet->warnings_ = std::move(warnings);
   return fleet;
 }
 

@@ -144,12 +144,24 @@ absl::Status CheckDistinct(const JobLayout& layout) {
 }
 
 // The layout of a job whose flags say everything.
+v1::LaunchConfig WithNormalHosts(v1::LaunchConfig config) {
+  if (config.has_node_ip()) {
+    config.set_node_ip(cluster::NormalHost(config.node_ip()));
+  }
+  for (std::string& node : *config.mutable_cluster_node_ips()) {
+    node = cluster::NormalHost(node);
+  }
+  return config;
+}
+
 class LayoutMaker {
  public:
   LayoutMaker(const v1::LaunchConfig& config,
               const cluster::EnvironmentMap& environment,
               const Machine& machine)
-      : config_(config), environment_(environment), machine_(machine) {}
+      : config_(WithNormalHosts(config)),
+        environment_(environment),
+        machine_(machine) {}
 
   absl::StatusOr<JobLayout> Make();
 
@@ -166,7 +178,7 @@ class LayoutMaker {
     return IndexOf(host) < static_cast<int>(layout_.nodes.size());
   }
 
-  const v1::LaunchConfig& config_;
+  const v1::LaunchConfig config_;
   const cluster::EnvironmentMap& environment_;
   const Machine& machine_;
   JobLayout layout_;
@@ -267,7 +279,8 @@ void LayoutMaker::AssignNodes(int workers_per_node) {
 
 absl::StatusOr<std::string> LayoutMaker::FindThisNode() const {
   const std::vector<std::string>& nodes = layout_.nodes;
-  const std::string pod_ip = Variable(environment_, "POD_IP");
+  const std::string pod_ip =
+      cluster::NormalHost(Variable(environment_, "POD_IP"));
   if (config_.has_node_ip()) {
     const std::string& node = config_.node_ip();
     if (!IsNode(node)) {
@@ -292,7 +305,8 @@ absl::StatusOr<std::string> LayoutMaker::FindThisNode() const {
 absl::StatusOr<std::string> LayoutMaker::NodeOfThisMachine() const {
   std::set<std::string> own;
   for (const std::string& address : machine_.addresses()) {
-    if (IsNode(address)) own.insert(address);
+    const std::string node = cluster::NormalHost(address);
+    if (IsNode(node)) own.insert(node);
   }
   if (own.size() == 1) return *own.begin();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -396,7 +410,8 @@ absl::Status CheckRendezvousFlags(const v1::LaunchConfig& config) {
         "--rank is ", config.rank(), ", but --nnodes is ", config.nnodes(),
         "; it must be 0 to ", config.nnodes() - 1));
   }
-  if (config.has_node_ip() && !cluster::IsHost(config.node_ip())) {
+  if (config.has_node_ip() &&
+      !cluster::IsHost(cluster::NormalHost(config.node_ip()))) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--node_ip is \"", config.node_ip(),
         "\"; it must be an address without a port, for example 10.0.0.2"));
@@ -430,6 +445,7 @@ absl::StatusOr<v1::NodeShare> ShareOfNode(
     OARLOCK_ASSIGN_OR_RETURN(*share.mutable_host(),
                              machine.source_address_to(config.master()));
   }
+  share.set_host(cluster::NormalHost(share.host()));
   const int num_servers = config.server_num();
   const int count = num_servers + mode.workers_per_node;
   OARLOCK_ASSIGN_OR_RETURN(const int start_port,

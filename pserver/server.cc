@@ -72,6 +72,12 @@ ServerAdminOptions MakeServerAdminOptions(const ServerOptions& options,
     result.has_checkpoints = true;
     result.restored_cut = state.cut_gate.finished();
     result.lossless = state.checkpoints->lossless();
+    if (state.checkpoints->log_may_lack_its_end()) {
+      result.log_may_lack_its_end = true;
+      result.replayed = state.checkpoints->log()->replayed_of_workers();
+    }
+    result.checkpoint_dir = options.checkpoint_dir;
+    result.checkpoint_mark = state.checkpoints->mark();
   }
   return result;
 }
@@ -113,6 +119,7 @@ ControlLoopOptions MakeControlLoopOptions(const ServerOptions& options,
   result.deadline_interval = options.deadline_interval;
   result.heartbeat_interval = options.heartbeat_interval;
   result.heartbeat_call_timeout = options.heartbeat_call_timeout;
+  result.checkpoint_dir = options.checkpoint_dir;
   return result;
 }
 

@@ -75,6 +75,12 @@ std::string RepeatingConfig(const v1::JobConfig& config,
                       of_train, of_job);
 }
 
+// Checkpoints are made, and gone on from, by servers.
+bool NeedsServer(const v1::JobConfig& config) {
+  return config.resume() || !config.load().empty() ||
+         config.durability() == "log" || !config.checkpoint_dir().empty();
+}
+
 int RunOneRole(const v1::JobConfig& config, const v1::TrainConfig& train,
                const cluster::RoleAssignment& role, const Clocks& clocks) {
   absl::StatusOr<std::unique_ptr<Fleet>> fleet =
@@ -115,13 +121,19 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
   if (std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  const bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
+  bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   cluster::ExplicitRole arguments = cluster::ToExplicitRole(role_config);
   // Its processes get roles.
   arguments.alone = arguments.alone || starts_cluster;
   const absl::StatusOr<cluster::RoleAssignment> role =
       RoleFromEnvironment(arguments);
   if (!role.ok()) return flags::ReportUsageError(syntax, role.status());
+  if (role->role == cluster::Role::kLocal && !starts_cluster &&
+      NeedsServer(config)) {
+    train.set_server_num(1);
+    train.set_worker_num(1);
+    starts_cluster = true;
+  }
   // Before processes are started for it.
   const absl::Status consistent =
       Fleet::CheckConfig(config, static_cast<uint32_t>(train.server_num()));

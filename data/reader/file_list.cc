@@ -29,6 +29,9 @@ std::string_view TakePiece(std::string_view& text) {
   return piece;
 }
 
+// Hadoop's folder of files that are not whole yet.
+constexpr char kUnfinished[] = "_temporary";
+
 bool IsFolder(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
@@ -39,26 +42,32 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
+// Files and folders.
 std::vector<std::string> Match(const std::string& pattern) {
   glob_t matches;
   std::vector<std::string> paths;
   if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches) == 0) {
-    for (size_t i = 0; i < matches.gl_pathc; ++i) {
-      if (!IsFolder(matches.gl_pathv[i])) paths.push_back(matches.gl_pathv[i]);
-    }
+    paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
   }
   globfree(&matches);
   return paths;
 }
 
+// Of the folder and the folders in it, but for those whose names begin with a
+// dot, and kUnfinished.
 absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& folder) {
+  using Iterator = std::filesystem::recursive_directory_iterator;
   std::error_code error;
   std::vector<std::string> paths;
-  std::filesystem::directory_iterator it(folder, error);
-  for (; !error && it != std::filesystem::directory_iterator();
+  // A link to a folder above it would have no end.
+  for (Iterator it(folder, error); !error && it != Iterator();
        it.increment(error)) {
     std::string path = it->path().string();
-    if (it->path().filename().native().starts_with('.')) continue;
+    const std::string name = it->path().filename().string();
+    if (name.starts_with('.') || name == kUnfinished) {
+      it.disable_recursion_pending();
+      continue;
+    }
     if (!IsFolder(path)) paths.push_back(std::move(path));
   }
   if (error) {
@@ -95,7 +104,15 @@ absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) {
   } else if (Exists(pattern)) {
     paths.push_back(pattern);
   } else {
-    paths = Match(pattern);
+    for (std::string& match : Match(pattern)) {
+      if (!IsFolder(match)) {
+        paths.push_back(std::move(match));
+        continue;
+      }
+      if (std::filesystem::path(match).filename() == kUnfinished) continue;
+      OARLOCK_ASSIGN_OR_RETURN(std::vector<std::string> inside, FilesIn(match));
+      paths.insert(paths.end(), inside.begin(), inside.end());
+    }
   }
   if (paths.empty()) {
     std::error_code error;

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "data/reader/compressed_source.h"
+#include "data/reader/known_formats.h"
 
 namespace oarlock::data {
 namespace {
@@ -26,15 +27,26 @@ absl::string_view EndingOf(absl::string_view head) {
   return "";
 }
 
+bool IsTar(std::string_view name) {
+  return name.ends_with(".tgz") || name.ends_with(".txz") ||
+         name.ends_with(".tzst");
+}
+
 }  // namespace
 
 absl::Status CheckText(std::string_view head, std::string_view name) {
   head = head.substr(0, kBinaryProbeBytes);
+  const std::string known = KnownFormat(head);
+  if (!known.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(name), " is ", known));
+  }
   const absl::string_view ending = EndingOf({head.data(), head.size()});
   if (!ending.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         std::string(name), " is compressed, but its name does not end in ",
-        ending, "; rename it, or unpack it"));
+        ending, IsTar(name) ? "; unpack it: it is a tar archive"
+                            : "; rename it, or unpack it"));
   }
   const size_t nul = head.find('\0');
   if (nul == std::string_view::npos) return absl::OkStatus();

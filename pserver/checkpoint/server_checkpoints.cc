@@ -18,6 +18,7 @@
 #include "pserver/checkpoint/part_loader.h"
 #include "storage/checkpoint_dir.h"
 #include "storage/file_system.h"
+#include "storage/folder_mark.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -82,9 +83,13 @@ std::string LogDir(const ServerOptions& options) {
   return absl::StrCat(options.checkpoint_dir, "/log");
 }
 
+std::string BootIdOf(const ServerOptions& options) {
+  return options.boot_id.empty() ? BootId() : options.boot_id;
+}
+
 coordinator::LogCompatibility DescribeRun(const ServerOptions& options) {
   coordinator::LogCompatibility run;
-  run.boot_id = BootId();
+  run.boot_id = BootIdOf(options);
   // The boot of this host says nothing about other hosts.
   for (const std::string& endpoint : options.server_endpoints) {
     if (cluster::HostOf(endpoint) != cluster::HostOf(options.endpoint()))
@@ -158,6 +163,10 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
       checkpoints->cuts_,
       ServerCut::Create(cuts, map, registry, gate, options.clocks));
   // Only now is it sure that the folder is not another job's.
+  if (coordinator != nullptr) {
+    OARLOCK_ASSIGN_OR_RETURN(checkpoints->mark_,
+                             storage::WriteFolderMark(options.checkpoint_dir));
+  }
   OARLOCK_RETURN_IF_ERROR(checkpoints->BeginLogs(decision));
   absl::Status begun = options.log_pushes
                            ? checkpoints->OpenLog(decision, ledger, gate)
@@ -224,10 +233,17 @@ absl::Status ServerCheckpoints::OpenLog(
   log.sync_interval = options_.log_sync_interval;
   log.replay = options_.replay_log || decision.go_on;
   log.run_file = run_file_.get();
+  log.boot_id = BootIdOf(options_);
   FaultPoint("restore.before_replay");
   OARLOCK_ASSIGN_OR_RETURN(log_, ServerLog::Open(log, registry_, ledger, gate,
                                                  *options_.clocks.monotonic));
   replayed_ = log.replay;
+  if (replayed_ && log_->may_lack_its_end()) {
+    spdlog::warn(
+        "the log in {} was written before the system was started anew: pushes "
+        "of its last {} may be gone, and workers tell which",
+        log.directory, absl::FormatDuration(log.sync_interval));
+  }
   // The flags may differ from those of the run before.
   if (decision.go_on) registry_->SetRestored();
   cuts_->SetLog(log_.get());
@@ -242,7 +258,7 @@ absl::Status ServerCheckpoints::BeginCoordinator(
     log.directory = absl::StrCat(LogDir(options_), "/coordinator");
     log.replay = options_.replay_log || decision.go_on;
     log.any_num_workers = decision.go_on;
-    log.boot_id = BootId();
+    log.boot_id = BootIdOf(options_);
     log.run_file = run_file_.get();
     OARLOCK_ASSIGN_OR_RETURN(coordinator_log_,
                              coordinator::CoordinatorLog::Open(

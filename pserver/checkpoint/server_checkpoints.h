@@ -61,7 +61,15 @@ class ServerCheckpoints {
   ServerLog* log() const { return log_.get(); }
   // Whether everything that its predecessors acknowledged is here. Where no log
   // was replayed, only their clients can say whether there was more.
-  bool lossless() const { return replayed_; }
+  bool lossless() const {
+    return replayed_ && !log_->may_lack_its_end();
+  }
+  // See ConnectResponse.
+  bool log_may_lack_its_end() const {
+    return replayed_ && log_->may_lack_its_end();
+  }
+  // Of server 0 (storage/folder_mark.h); else 0.
+  uint64_t mark() const { return mark_; }
   // Null except on server 0 after Start.
   CheckpointLoop* loop() const { return loop_.get(); }
   // Ends what is running. Idempotent.
@@ -97,6 +105,7 @@ class ServerCheckpoints {
   // Null except on server 0 with a log.
   std::unique_ptr<coordinator::CoordinatorLog> coordinator_log_;
   bool replayed_ = false;
+  uint64_t mark_ = 0;
   std::unique_ptr<ServerCut> cuts_;
   std::unique_ptr<CheckpointService> service_;
   std::unique_ptr<CheckpointLoop> loop_;

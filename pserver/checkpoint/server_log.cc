@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/log.h"
+#include "base/push_window.h"
 #include "base/status_macros.h"
 #include "pserver/checkpoint/fault_points.h"
 #include "storage/file_system.h"
@@ -89,7 +90,9 @@ absl::StatusOr<std::unique_ptr<ServerLog>> ServerLog::Open(
     spdlog::info("replayed {} pushes of the log in {:.2f} s",
                  log->replayed_pushes_,
                  absl::ToDoubleSeconds(log->replay_time_));
+    log->TellReplayed();
   }
+  OARLOCK_RETURN_IF_ERROR(log->Append(ServerLogKind::kBoot, log->boot_id_));
   registry->SetObserver(log.get());
   return log;
 }
@@ -168,6 +171,8 @@ absl::Status ServerLog::OnFrozen() {
     const RoundMember member = {worker.value(), generation.value(), 1};
     members.append(reinterpret_cast<const char*>(&member), sizeof(member));
   }
+  // This file may be the first one that is left.
+  OARLOCK_RETURN_IF_ERROR(Append(ServerLogKind::kBoot, boot_id_));
   return Append(ServerLogKind::kRoundMembers, members);
 }
 
@@ -219,6 +224,12 @@ absl::Status ServerLog::Replay(const storage::LogRecord& record) {
     }
     case ServerLogKind::kEvictKeys:
       return ReplayEviction(record);
+    case ServerLogKind::kBoot:
+      knows_its_boot_ = true;
+      if (boot_id_.empty() || record.bytes != boot_id_) {
+        may_lack_its_end_ = true;
+      }
+      return absl::OkStatus();
   }
   return malformed("of no kind that this release knows");
 }
@@ -290,6 +301,7 @@ template <typename PushView, typename Apply>
 absl::Status ServerLog::ReplayTo(uint64_t cut, uint32_t time,
                                  absl::StatusOr<PushView> push, Apply apply) {
   OARLOCK_RETURN_IF_ERROR(push.status());
+  CountReplayed(push->header);
   const absl::StatusOr<TableEntry*> entry = registry_->Find(push->table);
   // A round recognizes what it has. Without rounds, the cut of the record
   // decides.
@@ -312,6 +324,32 @@ absl::Status ServerLog::ReplayTo(uint64_t cut, uint32_t time,
   };
   ((*entry)->aggregator.get()->*apply)(*std::move(push), std::move(done));
   return absl::OkStatus();
+}
+
+void ServerLog::CountReplayed(const v1::RequestHeader& header) {
+  std::map<uint64_t, std::set<uint32_t>>& messages =
+      replayed_messages_[{header.worker_index(), header.worker_generation()}];
+  messages[header.sequence()].insert(header.message_index());
+  const uint64_t newest = messages.rbegin()->first;
+  while (newest - messages.begin()->first >= PushWindows::kWindowSequences) {
+    messages.erase(messages.begin());
+  }
+}
+
+void ServerLog::TellReplayed() {
+  // A release before this one has not said who wrote the log.
+  if (!knows_its_boot_ && !replayed_messages_.empty()) may_lack_its_end_ = true;
+  for (const auto& [worker, messages] : replayed_messages_) {
+    v1::ReplayedPushes& of = replayed_of_workers_.emplace_back();
+    of.set_worker_index(worker.first);
+    of.set_worker_generation(worker.second);
+    for (const auto& [sequence, indices] : messages) {
+      v1::ReplayedPushes::Push* const push = of.add_pushes();
+      push->set_sequence(sequence);
+      push->set_messages(indices.size());
+    }
+  }
+  replayed_messages_.clear();
 }
 
 absl::Status ServerLog::ReplayPush(const storage::LogRecord& record) {

@@ -17,8 +17,12 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -29,6 +33,8 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "coordinator/log/log_compatibility.h"
+#include "proto/v1/parameter.pb.h"
+#include "proto/v1/server_admin.pb.h"
 #include "proto/v1/table.pb.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/fencing/push_ledger.h"
@@ -51,6 +57,8 @@ struct ServerLogOptions {
   absl::Duration sync_interval = absl::Milliseconds(100);
   // Replay what the log has, or drop it.
   bool replay = false;
+  // Of this start of the system (base/process/boot_id.h).
+  std::string boot_id = {};
   // Forbids its use for tables that are trained in rounds; outlives the log.
   // Null: not used.
   coordinator::RunFile* run_file = nullptr;
@@ -73,6 +81,8 @@ enum class ServerLogKind : uint32_t {
   // A step of an eviction: table (4), partition (4), logical time (4), complete
   // rounds of the table (8), then the keys that went (8 each), little endian.
   kEvictKeys = 7,
+  // ServerLogOptions::boot_id: who writes what follows.
+  kBoot = 8,
 };
 
 // Thread-safe.
@@ -126,12 +136,21 @@ class ServerLog : public TableObserver {
   // Of Open: how long it took, and how many messages were applied again.
   absl::Duration replay_time() const { return replay_time_; }
   uint64_t replayed_pushes() const { return replayed_pushes_; }
+  // Whether a loss of power may have taken the end of what was replayed: another
+  // boot of the system wrote some of it, or it is not known which.
+  bool may_lack_its_end() const { return may_lack_its_end_; }
+  // Which pushes were replayed, or are in the checkpoint: of each worker the
+  // newest ones.
+  const std::vector<v1::ReplayedPushes>& replayed_of_workers() const {
+    return replayed_of_workers_;
+  }
 
  private:
   ServerLog(const ServerLogOptions& options, TableRegistry* registry,
             PushLedger* ledger, const CutGate* gate)
       : directory_(options.directory),
         bytes_max_(options.bytes_max),
+        boot_id_(options.boot_id),
         run_file_(options.run_file),
         registry_(registry),
         ledger_(ledger),
@@ -145,6 +164,10 @@ class ServerLog : public TableObserver {
   absl::Status ReplayTo(uint64_t cut, uint32_t time,
                         absl::StatusOr<PushView> push, Apply apply);
   void ReplayMember(absl::string_view entry);
+  // A message of a push is in the log.
+  void CountReplayed(const v1::RequestHeader& header);
+  // Fills may_lack_its_end_ and replayed_of_workers_.
+  void TellReplayed();
   absl::Status ReplayEviction(const storage::LogRecord& record);
   // Reads the log once before it is replayed: a round may be complete in the
   // log before the eviction that was done before that round. The rounds of a
@@ -156,6 +179,7 @@ class ServerLog : public TableObserver {
 
   const std::string directory_;
   const uint64_t bytes_max_;
+  const std::string boot_id_;
   coordinator::RunFile* const run_file_;
   TableRegistry* const registry_;
   PushLedger* const ledger_;
@@ -170,6 +194,14 @@ class ServerLog : public TableObserver {
   // Changed by Open alone.
   absl::Duration replay_time_;
   uint64_t replayed_pushes_ = 0;
+  bool may_lack_its_end_ = false;
+  std::vector<v1::ReplayedPushes> replayed_of_workers_;
+  // Used by Open alone: indices of messages by sequence, by worker and
+  // generation.
+  std::map<std::pair<uint32_t, uint64_t>, std::map<uint64_t, std::set<uint32_t>>>
+      replayed_messages_;
+  // Whether a kBoot has come.
+  bool knows_its_boot_ = false;
 };
 
 }  // namespace oarlock::pserver

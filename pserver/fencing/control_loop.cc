@@ -12,6 +12,7 @@
 #include "cluster/connect.h"
 #include "cluster/retry.h"
 #include "cluster/security.h"
+#include "storage/folder_mark.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -179,7 +180,15 @@ absl::Status ControlLoop::Connect() {
         map_.num_servers(), ", ", options_.num_workers, " and ",
         map_.num_partitions(), "; start all servers with the same ones"));
   }
-  return absl::OkStatus();
+  // Before hours of training, not at the first checkpoint.
+  if (!response.has_checkpoints() && !options_.checkpoint_dir.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it has no --checkpoint_dir, and this server has ",
+        options_.checkpoint_dir, "; give all servers the same"));
+  }
+  return storage::CheckFolderMark(options_.checkpoint_dir,
+                                  response.checkpoint_dir(),
+                                  response.checkpoint_mark());
 }
 
 v1::ServerHeartbeatRequest ControlLoop::MakeHeartbeat(bool leaving) {

@@ -49,6 +49,7 @@ struct ControlLoopOptions {
   absl::Duration deadline_interval;
   absl::Duration heartbeat_interval;
   absl::Duration heartbeat_call_timeout;
+  std::string checkpoint_dir;
 };
 
 // Thread-safe.

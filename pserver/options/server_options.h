@@ -86,6 +86,8 @@ struct ServerOptions {
   bool log_pushes = false;
   // This process replaces one that died: it continues from its log too.
   bool replay_log = false;
+  // Of this start of the system. Empty: as it says itself (BootId).
+  std::string boot_id;
   // Of the log. 1 MiB to 9e18; 0 to 1 h.
   uint64_t log_bytes_max = uint64_t{1} << 30;
   absl::Duration log_sync_interval = absl::Milliseconds(100);

@@ -129,6 +129,11 @@ absl::StatusOr<v1::ConnectResponse> ServerAdminService::Impl::Connect(
   response.set_restored_cut(options_.restored_cut);
   response.set_lossless(options_.lossless);
   response.set_has_checkpoints(options_.has_checkpoints);
+  response.set_log_may_lack_its_end(options_.log_may_lack_its_end);
+  response.mutable_replayed()->Add(options_.replayed.begin(),
+                                   options_.replayed.end());
+  response.set_checkpoint_dir(options_.checkpoint_dir);
+  response.set_checkpoint_mark(options_.checkpoint_mark);
   return response;
 }
 

@@ -34,6 +34,10 @@ struct ServerAdminOptions {
   bool has_checkpoints = false;
   uint64_t restored_cut = 0;
   bool lossless = false;
+  bool log_may_lack_its_end = false;
+  std::vector<v1::ReplayedPushes> replayed;
+  std::string checkpoint_dir;
+  uint64_t checkpoint_mark = 0;
 };
 
 // Thread-safe. EvictionLoop::Stop must come before the gRPC server's shutdown,

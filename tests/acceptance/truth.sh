@@ -21,7 +21,7 @@ ran() {
   log=$(mktemp)
   bazel test --noshow_progress --test_output=all --cache_test_results=no \
     --test_filter="$2" "$1" >"$log" 2>&1 &&
-    grep -qE '^\[  PASSED  \] [1-9]' "$log"
+    grep -qE '^\[  PASSED  \] [1-9]|^OK( |$)' "$log"
   local outcome=$?
   grep -E 'FAILED|error:' "$log" | head -n 20
   rm -f "$log"

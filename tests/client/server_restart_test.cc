@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +20,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/random.h"
 #include "tests/base/eventually.h"
+#include "tests/base/test_folder.h"
 #include "tests/client/blocking_calls.h"
 #include "tests/client/parameter_client_testing.h"
 #include "tests/integration/mini_cluster.h"
@@ -47,8 +51,11 @@ class ServerRestartTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kRestarted = 1;
 
-  void Start(bool accept_loss) {
+  void Start(bool accept_loss) { StartAs(accept_loss, nullptr); }
+  void StartAs(bool accept_loss,
+               std::function<void(pserver::ServerOptions*)> adjust) {
     MiniClusterOptions options;
+    options.adjust = std::move(adjust);
     options.num_servers = 2;
     options.num_partitions = kPartitions;
     options.accept_loss = accept_loss;
@@ -157,10 +164,77 @@ TEST_F(ServerRestartTest, LossOfAcknowledgedPushesIsAnErrorUnlessAccepted) {
     const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("without 3 pushes of this worker"));
+                HasSubstr("without 3 pushes of worker 0"));
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("server 1 at " + cluster_->endpoints()[1]));
   }
+}
+
+// A server with a log, whose machine loses power: another boot, and without
+// `lost_bytes` of the end of its log.
+class PowerLossTest : public ServerRestartTest {
+ protected:
+  void StartWithLog(bool accept_loss) {
+    StartAs(accept_loss, [this](pserver::ServerOptions* server) {
+      server->checkpoint_dir = folder_.Path("checkpoints");
+      server->checkpoint_interval = absl::ZeroDuration();
+      server->log_pushes = true;
+      server->boot_id = boot_id_;
+      server->resume = server->replay_log = restarts_;
+    });
+    Create(CountingTable());
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(PushRows(worker_->parameters(), kRows, *Ones()).ok());
+    }
+  }
+  void LosePower(uint64_t lost_bytes) {
+    cluster_->StopServer(kRestarted);
+    std::string newest;
+    for (const auto& entry : std::filesystem::directory_iterator(
+             folder_.Path("checkpoints/log/server-001"))) {
+      newest = std::max(newest, entry.path().string());
+    }
+    std::filesystem::resize_file(
+        newest, std::filesystem::file_size(newest) - lost_bytes);
+    boot_id_ = "another boot";
+    restarts_ = true;
+    const absl::Status status = cluster_->StartServer(kRestarted);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+ private:
+  const TestFolder folder_;
+  std::string boot_id_ = "a boot";
+  bool restarts_ = false;
+};
+
+TEST_F(PowerLossTest, WhatAMachineForgotThatItHadAcknowledgedIsTold) {
+  StartWithLog(/*accept_loss=*/false);
+  // Of the last record.
+  LosePower(1);
+  const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("server 1 at " + cluster_->endpoints()[1] +
+                " came back after a loss of power with what its log has left, "
+                "without 1 push of worker 0 that it had acknowledged"));
+}
+
+TEST_F(PowerLossTest, NothingIsSaidToBeLostThatIsThere) {
+  StartWithLog(/*accept_loss=*/false);
+  LosePower(0);
+  const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Counts(), (std::vector<float>{21, 21}));
+}
+
+TEST_F(PowerLossTest, ALossThatIsAcceptedIsWhatIsGone) {
+  StartWithLog(/*accept_loss=*/true);
+  LosePower(1);
+  const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Counts(), (std::vector<float>{21, 20}));
 }
 
 TEST_F(ServerRestartTest, WhoeverHasPushedNothingLosesNothing) {

@@ -22,6 +22,19 @@ TEST(EndpointTest, HostsAndPortsAreChecked) {
   }
   EXPECT_EQ(ParseEndpoint("[::1]:80")->host, "[::1]");
   EXPECT_EQ(ParseEndpoint("[::1]:80")->port, 80);
+  // Every spelling of an address is one address.
+  for (const char* spelling : {"[fd00::1]:80", "[FD00:0:0::1]:80",
+                               "[fd00:0000:0000:0000:0000:0000:0000:0001]:80"}) {
+    EXPECT_EQ(ParseEndpoint(spelling)->host, "[fd00::1]") << spelling;
+    EXPECT_EQ(NormalEndpoint(spelling), "[fd00::1]:80") << spelling;
+  }
+  for (const char* host : {"fd00::1", "[fd00::1]", "FD00:0::1"}) {
+    EXPECT_EQ(NormalHost(host), "[fd00::1]") << host;
+  }
+  for (const char* host : {"10.0.0.1", "a-host", "[", "[]", "", "fd00::x"}) {
+    EXPECT_EQ(NormalHost(host), host);
+  }
+  EXPECT_EQ(NormalEndpoint("no endpoint"), "no endpoint");
   EXPECT_THAT(std::string(ParseEndpoint("::1:80").status().message()),
               HasSubstr("IPv6 as [address]:port"));
 }

@@ -223,6 +223,45 @@ TEST(EnvironmentTest, DisagreementsNameBothAndTheNewerWins) {
                           "them only, or both alike"));
 }
 
+TEST(EnvironmentTest, AnAddressIsOneInEverySpelling) {
+  for (const char* pod_ip : {"fd00::1", "[fd00::1]", "FD00:0:0::1"}) {
+    const auto role =
+        ResolveRole({{"TRAINING_ROLE", "PSERVER"},
+                     {"PADDLE_TRAINERS_NUM", "1"},
+                     {"PADDLE_PSERVERS_IP_PORT_LIST",
+                      "[fd00::2]:6170,[fd00:0000::1]:6170"},
+                     {"POD_IP", pod_ip},
+                     {"PADDLE_PORT", "6170"}},
+                    {});
+    ASSERT_TRUE(role.ok()) << role.status();
+    EXPECT_EQ(role->server_index, 1u);
+    EXPECT_TRUE(role->warnings.empty());
+  }
+}
+
+TEST(EnvironmentTest, TheEntryOfTheOwnHostCountsWhateverThePort) {
+  EnvironmentMap environment = {
+      {"TRAINING_ROLE", "PSERVER"},
+      {"PADDLE_TRAINERS_NUM", "1"},
+      {"PADDLE_PSERVERS_IP_PORT_LIST", "10.0.0.1:6170,10.0.0.2:6170"},
+      {"POD_IP", "10.0.0.2"},
+      {"PADDLE_PORT", "2379"}};
+  const auto role = ResolveRole(environment, {});
+  ASSERT_TRUE(role.ok()) << role.status();
+  EXPECT_EQ(role->server_index, 1u);
+  ASSERT_EQ(role->warnings.size(), 1u);
+  EXPECT_EQ(role->warnings[0],
+            "POD_IP:PADDLE_PORT is 10.0.0.2:2379, and "
+            "PADDLE_PSERVERS_IP_PORT_LIST=10.0.0.1:6170,10.0.0.2:6170 has "
+            "10.0.0.2:6170 of that host, which counts");
+  // Two of one host, or one on loopback, may be others.
+  environment["PADDLE_PSERVERS_IP_PORT_LIST"] = "10.0.0.2:6171,10.0.0.2:6170";
+  EXPECT_FALSE(ResolveRole(environment, {}).ok());
+  environment["PADDLE_PSERVERS_IP_PORT_LIST"] = "127.0.0.1:6170";
+  environment["POD_IP"] = "127.0.0.1";
+  EXPECT_FALSE(ResolveRole(environment, {}).ok());
+}
+
 TEST(EnvironmentTest, ArgumentsAloneMakeEitherRole) {
   ExplicitRole arguments;
   arguments.role = "PSERVER";

@@ -41,7 +41,8 @@ std::string WriteText(const std::string& path, const std::string& text) {
 TEST(IsLoopbackTest, OnlyThisMachineIsLoopback) {
   for (const char* endpoint :
        {"127.0.0.1:80", "127.0.0.2:6174", "127.255.255.254:1", "127.0.0.1",
-        "localhost:80", "LOCALHOST", "[::1]:80", "::1", "[::1]",
+        "localhost:80", "LOCALHOST", "ip6-localhost:80",
+        "localhost.localdomain:80", "[::1]:80", "::1", "[::1]",
         "[::ffff:127.0.0.1]:80", "unix:/tmp/socket", "unix-abstract:name"}) {
     EXPECT_TRUE(IsLoopback(endpoint)) << endpoint;
   }

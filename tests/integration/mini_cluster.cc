@@ -81,6 +81,7 @@ absl::Status MiniCluster::StartServer(uint32_t index) {
   server.drain_grace = absl::Milliseconds(200);
   server.num_threads = 2;
   server.clocks = options_.server_clocks;
+  if (options_.adjust) options_.adjust(&server);
   OARLOCK_ASSIGN_OR_RETURN(servers_[index], pserver::Server::Start(server));
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #define OARLOCK_TESTS_INTEGRATION_MINI_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct MiniClusterOptions {
   // workers.
   Clocks server_clocks = {};
   Clocks client_clocks = {};
+  // Changes the options of a server that starts; null: nothing.
+  std::function<void(pserver::ServerOptions* server)> adjust = nullptr;
 };
 
 // One thread at a time.

@@ -60,6 +60,41 @@ class EvaluationTest(harness.SystemTest):
             harness.PROGRESS_DEADLINE_S, f"{awaited!r} in one of {logs}")
         os.kill(self.pid_of_role("worker", index), signal.SIGKILL)
 
+    def test_test_files_are_looked_at_before_anything_is_trained(self):
+        with open(harness.test_files(), encoding="utf-8") as lines, \
+                open(self.path("nolabel"), "w", encoding="utf-8") as out:
+            out.writelines(line.split("\t", 1)[1] for line in lines)
+        for cluster in ([], ["--server_num", "1", "--worker_num", "2"]):
+            job = self.start_train(
+                *cluster, *LR, "--epochs", "1000", "--train_files",
+                harness.train_files(), "--test_files", harness.test_files(),
+                self.path("nolabel"))
+            self.assert_fails(job, r"too many malformed lines: 101, .*the "
+                              r"first is \S*nolabel:1: 39 fields", code=1)
+            self.assertFalse(os.path.exists(self.path("logs",
+                                                      "summary.json")))
+
+    def test_a_failing_evaluation_first_keeps_what_was_trained(self):
+        with open(harness.test_files(), encoding="utf-8") as lines:
+            good = lines.readlines()
+        with open(self.path("late"), "w", encoding="utf-8") as out:
+            out.writelines(good[:500] + ["no example\n"] * 200)
+        job = self.start_train(
+            "--server_num", "2", "--worker_num", "2", *LR, "--train_files",
+            harness.train_files(), "--test_files", self.path("late"),
+            "--checkpoint_dir", "kept", "--checkpoint_interval_s", "0")
+        self.assert_fails(
+            job, "too many malformed lines: 101, .*; what was trained is in a "
+            "checkpoint of --checkpoint_dir: correct this, and go on with "
+            "--resume", code=1)
+        again = self.start_train(
+            "--server_num", "2", "--worker_num", "2", *LR, "--train_files",
+            harness.train_files(), "--test_files", harness.test_files(),
+            "--checkpoint_dir", "kept", "--resume", "--log_dir", "again")
+        self.await_success(again)
+        self.assertIn("epoch 1 was trained before",
+                      harness.read_text(self.path("again", "workerlog.0")))
+
     def test_a_worker_killed_in_an_evaluation_changes_nothing(self):
         # One planted model; rounds, so that all jobs have the same bits.
         harness.generate_criteo(self.path("train"), TRAIN_ROWS, 3, seed=6)

@@ -62,6 +62,27 @@ class GoesOnTest(harness.SystemTest):
         server.send(15)
         self.await_end(server, harness.FAILURE_DEADLINE_S)
 
+    def test_a_server_that_sees_another_folder_is_refused(self):
+        """Before anything is trained, not at the first checkpoint."""
+        ports = harness.free_ports(2)
+        endpoints = ",".join(f"127.0.0.1:{port}" for port in ports)
+        servers = [
+            self.start(harness.oarlock(), "server", "--pserver_endpoints",
+                       endpoints, "--current_endpoint", f"127.0.0.1:{port}",
+                       "--trainers", "1", "--checkpoint_dir",
+                       self.path(folder), name=folder)
+            for port, folder in zip(ports, ("volume-a", "volume-b"))]
+        self.assertEqual(
+            self.await_end(servers[1], harness.FAILURE_DEADLINE_S), 1,
+            self.report())
+        self.assertRegex(
+            servers[1].stderr,
+            "server 0 has made mark-[0-9a-f]{16} in its --checkpoint_dir "
+            r"\S*volume-a, and this server does not find it in its own, "
+            r"\S*volume-b; all servers must see the same folder")
+        servers[0].send(15)
+        self.await_end(servers[0], harness.FAILURE_DEADLINE_S)
+
     def test_a_job_that_loads_takes_the_model_from_the_checkpoint(self):
         self.await_success(
             self.train("first", *DEEPFM, "--checkpoint_dir", "ck"))

@@ -459,7 +459,7 @@ class InferTest(scoring.ScoringTest):
                 self.assert_fails(self.infer(*flags), pattern, code=code)
         self.assert_fails(
             self.infer(*checkpoint, *test, out="no/such/folder/scores"),
-            r"cannot write scores to 'no/such/folder/scores'", code=1)
+            r"cannot write 'no/such/folder/scores'", code=1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 2, before anything is started."""
 
 import os
+import subprocess
 import unittest
 
 import harness
@@ -16,6 +17,18 @@ class UsageTest(harness.SystemTest):
         self.assertEqual(process.stdout, "")
         self.assertEqual(len(process.stderr.splitlines()), 1,
                          process.describe())
+
+    def test_what_does_not_arrive_is_no_success(self):
+        for words in (["version"], ["--help"], ["train", "--help"],
+                      ["completion", "bash"], ["man"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run(
+                    [harness.oarlock(), *words], stdout=full,
+                    stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(
+                (result.returncode, result.stderr),
+                (1, "oarlock: cannot write to standard output: No space left "
+                 "on device\n"), words)
 
     def test_an_unknown_role_is_refused(self):
         self.assert_usage_error(
@@ -75,18 +88,42 @@ class UsageTest(harness.SystemTest):
         self.assert_usage_error(
             self.start_train("--worker_num", "2"), r"--server_num")
 
-    def test_what_a_local_run_cannot_keep_is_refused(self):
-        for flags in (["--load", "ckpt"],
-                      ["--resume", "--checkpoint_dir", "ckpt"],
-                      ["--durability", "log", "--checkpoint_dir", "ckpt"],
-                      ["--checkpoint_dir", "ckpt"]):
-            for data in (["--train_files", harness.train_files()],
-                         ["--watch_dir", self.path("in")]):
-                self.assert_usage_error(
-                    self.start_train(*data, *flags),
-                    f"^oarlock train: {flags[0]} .* a local run has neither; "
-                    "add --server_num 1 --worker_num 1$")
-        self.assertFalse(os.path.exists(self.path("ckpt")))
+    def test_a_run_that_keeps_its_model_has_a_server(self):
+        flags = ["--model", "lr", "--train_files", harness.train_files(),
+                 "--checkpoint_dir", "ckpt"]
+        self.await_success(self.start_train(*flags, name="first"))
+        self.assertEqual(self.summary()["servers"], 1)
+        self.assertTrue(os.path.exists(self.path("ckpt", "CURRENT")))
+        self.await_success(self.start_train(*flags, "--resume", "--epochs",
+                                            "2", name="second"))
+        self.await_success(self.start_train(
+            "--load", "ckpt", "--train_files", harness.train_files(),
+            name="third"))
+        self.assertEqual(self.summary()["model"], "lr")
+
+    def test_a_run_is_repeated_from_its_folder(self):
+        flags = ["--model", "lr", "--mode", "sync", "--train_files",
+                 harness.train_files(), "--test_files", harness.test_files(),
+                 "--seed", "77", "--log_dir", "first"]
+        self.await_success(self.start_train(*flags))
+        self.await_success(self.start_train(
+            "-c", "first/config.textproto", "--log_dir", "second"))
+        first, second = self.summary("first"), self.summary("second")
+        for field in ("test_auc", "test_logloss", "train_files_digest",
+                      "test_files_digest", "version"):
+            self.assertEqual(first[field], second[field], field)
+        self.assertEqual(first["flags"]["seed"], "77")
+        self.assertEqual(first["flags"]["batch_size"], "512")
+        self.assertRegex(first["version"], r"^\d+\.\d+\.\d+ \(")
+        # Other data have another digest.
+        self.await_success(self.start_train(
+            "-c", "first/config.textproto", "--log_dir", "third",
+            "--train_files", harness.test_files()))
+        third = self.summary("third")
+        self.assertNotEqual(first["train_files_digest"],
+                            third["train_files_digest"])
+        self.assertEqual(first["test_files_digest"],
+                         third["test_files_digest"])
 
     def test_the_example_refuses_what_it_cannot_keep_alike(self):
         self.assert_usage_error(

@@ -8,13 +8,17 @@
 
 namespace oarlock::worker {
 
-uint32_t DefaultDenseInterval(int64_t num_copies, int64_t batch_size) {
+uint32_t DefaultDenseInterval(int64_t num_copies, int64_t batch_size,
+                              int64_t steps_of_copy) {
+  constexpr int64_t kExchanges = 100;
   constexpr int64_t kExamples = 2048;
   constexpr int64_t kExamplesOfAllCopies = 8192;
   OARLOCK_CHECK(num_copies >= 1 && batch_size >= 1);
   const int64_t examples =
       std::min(kExamples, kExamplesOfAllCopies / (num_copies * num_copies));
-  return static_cast<uint32_t>(std::max<int64_t>(1, examples / batch_size));
+  int64_t steps = examples / batch_size;
+  if (steps_of_copy > 0) steps = std::min(steps, steps_of_copy / kExchanges);
+  return static_cast<uint32_t>(std::max<int64_t>(1, steps));
 }
 
 DenseCopy::DenseCopy(const optim::UpdateRule& rule,

@@ -25,10 +25,13 @@ namespace oarlock::worker {
 //
 //   max(1, min(2048, 8192 / num_copies^2) / batch_size)
 //
-// An exchange is worth its cost every 2,048 examples; with more copies in the
-// job each holds back less, and fewer steps are made that do not know of each
-// other. Measured in docs/design/0005. REQUIRES: both at least 1.
-uint32_t DefaultDenseInterval(int64_t num_copies, int64_t batch_size);
+// but at most the 100th part of the steps that a copy makes in the job, if this
+// is known (else 0). An exchange is worth its cost every 2,048 examples; with
+// more copies in the job each holds back less, and fewer steps are made that do
+// not know of each other. A job of few steps cannot do without any of them.
+// Measured in docs/design/0005. REQUIRES: the first two at least 1.
+uint32_t DefaultDenseInterval(int64_t num_copies, int64_t batch_size,
+                              int64_t steps_of_copy);
 
 // Not thread-safe.
 class DenseCopy {

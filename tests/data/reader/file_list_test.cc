@@ -44,6 +44,26 @@ TEST_F(FileListTest, PatternMatchesFilesInNaturalOrder) {
   EXPECT_THAT(Expand(folder_.Path("part-?")), ElementsAre("part-1", "part-2"));
 }
 
+TEST_F(FileListTest, FoldersOfFoldersAreReadThrough) {
+  for (const char* path :
+       {"hive/dt=2/part-0", "hive/dt=10/part-10", "hive/dt=10/part-2",
+        "hive/_SUCCESS", "hive/.crc/x", "hive/_temporary/0/part-0"}) {
+    std::filesystem::create_directories(
+        std::filesystem::path(folder_.Path(path)).parent_path());
+    folder_.Write(path, "");
+  }
+  const auto tables =
+      ElementsAre("_SUCCESS", "part-0", "part-2", "part-10");
+  EXPECT_THAT(Expand(folder_.Path("hive")), tables);
+  EXPECT_THAT(Expand(folder_.Path("hive/*")), tables);
+  EXPECT_THAT(Expand(folder_.Path("hive/dt=1*")),
+              ElementsAre("part-2", "part-10"));
+  // A link that leads back has an end.
+  std::filesystem::create_directory_symlink("..", folder_.Path("hive/up"));
+  EXPECT_THAT(Expand(folder_.Path("hive/dt=2")),
+              ElementsAre("part-0"));
+}
+
 TEST_F(FileListTest, FolderStandsForItsVisibleFiles) {
   EXPECT_THAT(Expand(folder_.path()),
               ElementsAre("other", "part-1", "part-2", "part-10"));

@@ -182,7 +182,8 @@ TEST_F(ServerLogTest, APublishedCutTakesWhatLiesBeforeIt) {
   const std::vector<SeenRecord> left = RecordsOf(directory());
   EXPECT_TRUE(std::all_of(left.begin(), left.end(),
                           [](const SeenRecord& r) { return r.cut == 3; }));
-  EXPECT_EQ(left.size(), 1 + 9u) << "members, and a record for each push";
+  EXPECT_EQ(left.size(), 2 + 9u)
+      << "boot, members, and a record for each push";
   EXPECT_EQ(Life(directory(), AsyncFrom(3)).rows(), after.rows());
 }
 
@@ -194,7 +195,52 @@ TEST_F(ServerLogTest, ALogThatIsNotWantedIsDropped) {
   Life::From without;
   without.replay = false;
   { Life life(directory(), without); }
-  EXPECT_TRUE(RecordsOf(directory()).empty());
+  const std::vector<SeenRecord> left = RecordsOf(directory());
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].kind, ServerLogKind::kBoot);
+}
+
+TEST_F(ServerLogTest, ALogOfAnotherBootMayLackItsEnd) {
+  const auto of_boot = [](uint64_t cut, const std::string& boot_id) {
+    Life::From from = AsyncFrom(cut);
+    from.boot_id = boot_id;
+    return from;
+  };
+  {
+    Life life(directory(), of_boot(0, "first"));
+    EXPECT_FALSE(life.log().may_lack_its_end()) << "it had none";
+    for (uint64_t sequence = 1; sequence <= 100; ++sequence) {
+      ASSERT_TRUE(
+          life.Push(PushHeader(2, 7, sequence), Gradients(sequence)).ok());
+    }
+  }
+  EXPECT_FALSE(
+      Life(directory(), of_boot(0, "first")).log().may_lack_its_end());
+  {
+    Life life(directory(), of_boot(0, "second"));
+    EXPECT_TRUE(life.log().may_lack_its_end());
+    ASSERT_EQ(life.log().replayed_of_workers().size(), 1u);
+    const v1::ReplayedPushes& replayed = life.log().replayed_of_workers()[0];
+    EXPECT_EQ(replayed.worker_index(), 2u);
+    EXPECT_EQ(replayed.worker_generation(), 7u);
+    ASSERT_EQ(replayed.pushes_size(), 64);
+    EXPECT_EQ(replayed.pushes(0).sequence(), 37u);
+    EXPECT_EQ(replayed.pushes(63).sequence(), 100u);
+    EXPECT_EQ(replayed.pushes(63).messages(), 1u);
+  }
+  {
+    // Whoever was to be told may not have come back yet.
+    Life life(directory(), of_boot(0, "second"));
+    EXPECT_TRUE(life.log().may_lack_its_end());
+    ASSERT_TRUE(life.Push(PushHeader(2, 7, 101), Gradients(1)).ok());
+    life.OpenCut(3);
+    life.FreezeCut(3);
+    ASSERT_TRUE(life.log().OnPublished(3, 0).ok());
+  }
+  EXPECT_FALSE(
+      Life(directory(), of_boot(3, "second")).log().may_lack_its_end());
+  // A kernel that does not tell.
+  EXPECT_TRUE(Life(directory(), of_boot(3, "")).log().may_lack_its_end());
 }
 
 TEST_F(ServerLogTest, ARecordOfAnotherReleaseIsDataLoss) {

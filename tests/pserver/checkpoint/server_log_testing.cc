@@ -51,7 +51,8 @@ Life::Life(const std::string& directory, const From& from)
   }
   auto log = ServerLog::Open({.directory = directory,
                               .bytes_max = from.bytes_max,
-                              .replay = from.replay},
+                              .replay = from.replay,
+                              .boot_id = from.boot_id},
                              &registry_, &ledger_, &gate_, clock_);
   EXPECT_TRUE(log.ok()) << log.status();
   if (log.ok()) log_ = *std::move(log);

@@ -48,6 +48,7 @@ class Life {
     std::optional<v1::TableConfig> table = std::nullopt;
     bool replay = true;
     uint64_t bytes_max = kBytesMax;
+    std::string boot_id = "this boot";
   };
 
   Life(const std::string& directory, const From& from);

@@ -53,14 +53,20 @@ std::vector<float> Values(const DenseCopy& copy) {
 }
 
 TEST(DefaultDenseIntervalTest, ShrinksWithTheBatchAndTheSquareOfTheCopies) {
-  EXPECT_EQ(DefaultDenseInterval(1, 512), 4u);
-  EXPECT_EQ(DefaultDenseInterval(2, 512), 4u);
-  EXPECT_EQ(DefaultDenseInterval(2, 100), 20u);
-  EXPECT_EQ(DefaultDenseInterval(4, 100), 5u);
-  EXPECT_EQ(DefaultDenseInterval(8, 100), 1u);
-  EXPECT_EQ(DefaultDenseInterval(2, 1 << 20), 1u);
+  EXPECT_EQ(DefaultDenseInterval(1, 512, 0), 4u);
+  EXPECT_EQ(DefaultDenseInterval(2, 512, 0), 4u);
+  EXPECT_EQ(DefaultDenseInterval(2, 100, 0), 20u);
+  EXPECT_EQ(DefaultDenseInterval(4, 100, 0), 5u);
+  EXPECT_EQ(DefaultDenseInterval(8, 100, 0), 1u);
+  EXPECT_EQ(DefaultDenseInterval(2, 1 << 20, 0), 1u);
   // As many workers as a job may have: the square has 33 bits.
-  EXPECT_EQ(DefaultDenseInterval(65536, 1), 1u);
+  EXPECT_EQ(DefaultDenseInterval(65536, 1, 0), 1u);
+  // Of few steps none is without its exchange.
+  EXPECT_EQ(DefaultDenseInterval(1, 512, 58), 1u);
+  EXPECT_EQ(DefaultDenseInterval(1, 512, 199), 1u);
+  EXPECT_EQ(DefaultDenseInterval(1, 512, 200), 2u);
+  EXPECT_EQ(DefaultDenseInterval(1, 512, 400), 4u);
+  EXPECT_EQ(DefaultDenseInterval(1, 512, 1 << 30), 4u);
 }
 
 TEST(DenseCopyTest, ExchangeCarriesTheSumOfTheStepsSinceTheLastOne) {
