@@ -1,11 +1,17 @@
 #include "base/log.h"
 
 #include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+
+#include "base/patient_output.h"
 
 namespace oarlock {
 namespace {
@@ -69,15 +75,62 @@ std::string OneLogLine(std::string_view message) {
   return line;
 }
 
-void InitLogging(std::string_view role) {
-  auto logger = spdlog::get("oarlock");
-  if (logger == nullptr) logger = spdlog::stderr_logger_mt("oarlock");
+namespace {
+
+class PatientSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  ~PatientSink() override {
+    const absl::Duration turn = absl::Milliseconds(100);
+    for (int i = 0; i < 10 && !waiting_.empty(); ++i) {
+      if (AwaitRoom(STDERR_FILENO, turn)) flush_();
+    }
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    constexpr size_t kMaxWaiting = 1 << 20;
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    if (waiting_.size() + line.size() > kMaxWaiting) {
+      ++num_left_out_;
+      return;
+    }
+    waiting_.append(line.data(), line.size());
+  }
+  void flush_() override {
+    waiting_.erase(0, WriteWhatFits(STDERR_FILENO, waiting_));
+    if (!waiting_.empty() || num_left_out_ == 0) return;
+    waiting_ = std::to_string(std::exchange(num_left_out_, 0)) +
+               " lines are left out here: nobody read them\n";
+    waiting_.erase(0, WriteWhatFits(STDERR_FILENO, waiting_));
+  }
+
+ private:
+  std::string waiting_;
+  uint64_t num_left_out_ = 0;
+};
+
+void SetLogger(std::shared_ptr<spdlog::logger> logger, std::string_view role) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<OneLineFlag>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %L " +
                                                     std::string(role) + "  %*");
   logger->set_formatter(std::move(formatter));
   logger->flush_on(spdlog::level::trace);
-  spdlog::set_default_logger(logger);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+}  // namespace
+
+void InitLogging(std::string_view role) {
+  auto logger = spdlog::get("oarlock");
+  if (logger == nullptr) logger = spdlog::stderr_logger_mt("oarlock");
+  SetLogger(std::move(logger), role);
+}
+
+void InitPatientLogging(std::string_view role) {
+  SetLogger(std::make_shared<spdlog::logger>("oarlock",
+                                             std::make_shared<PatientSink>()),
+            role);
 }
 
 }  // namespace oarlock

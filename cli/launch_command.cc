@@ -73,7 +73,7 @@ absl::StatusOr<int> RunMultiNode(const v1::LaunchConfig& config,
         "--dry_run cannot show what the nodes agree on at --master only when "
         "they meet; leave it out and give --print_config");
   }
-  InitLogging("launcher");
+  InitPatientLogging("launcher");
   return launch::RunMultiNodeJob(config, rendezvous, cluster::ReadEnvironment(),
                                  argv, Options(clocks));
 }
@@ -91,7 +91,7 @@ absl::StatusOr<int> RunPlanned(const v1::LaunchConfig& config,
     std::fflush(stdout);
   }
   if (config.dry_run()) return 0;
-  InitLogging("launcher");
+  InitPatientLogging("launcher");
   return launch::Launcher(Options(clocks)).Run(plan, argv);
 }
 

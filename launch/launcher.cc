@@ -141,6 +141,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
     RestartDue();
     HandleWorkersDone();
     if (follower_ != nullptr) follower_->Poll();
+    spdlog::default_logger()->flush();
     if (clock_.Now() >= kill_at_) {
       for (auto& process : processes_) {
         if (process->child != nullptr) process->child->Signal(SIGKILL);
@@ -151,7 +152,12 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
       poll(nullptr, 0, absl::ToInt64Milliseconds(kPollInterval));
     }
   }
-  if (follower_ != nullptr) follower_->Poll();
+  if (follower_ != nullptr) {
+    std::fflush(stdout);
+    if (const int64_t left = follower_->Finish(); left > 0) {
+      spdlog::warn("{} bytes of the first worker's log were not read", left);
+    }
+  }
   // Kills what an error at the start left running.
   ended_.clear();
   processes_.clear();
@@ -215,7 +221,7 @@ void Launcher::FollowFirstWorker() {
   if (!options_.follow_first_worker) return;
   for (const ProcessPlan& plan : plan_->processes) {
     if (plan.role == cluster::Role::kServer) continue;
-    follower_ = std::make_unique<LogFollower>(plan.log_file, stdout);
+    follower_ = std::make_unique<LogFollower>(plan.log_file, STDOUT_FILENO);
     // Its log goes on.
     if (options_.attempts_before > 0) follower_->Skip();
     return;

@@ -1,7 +1,12 @@
 #include "launch/log_follower.h"
 
 #include <array>
+#include <cstddef>
 #include <fstream>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "base/patient_output.h"
 
 namespace oarlock::launch {
 
@@ -14,10 +19,22 @@ void LogFollower::Poll() {
   file.seekg(copied_);
   std::array<char, 1 << 16> bytes;
   while (file.read(bytes.data(), bytes.size()), file.gcount() > 0) {
-    std::fwrite(bytes.data(), 1, file.gcount(), out_);
-    copied_ += file.gcount();
+    const auto read = static_cast<size_t>(file.gcount());
+    const size_t written =
+        WriteWhatFits(out_, std::string_view(bytes.data(), read));
+    copied_ += static_cast<int64_t>(written);
+    if (written < read) return;
   }
-  std::fflush(out_);
+}
+
+int64_t LogFollower::Finish() {
+  while (true) {
+    Poll();
+    std::ifstream file(path_, std::ios::binary | std::ios::ate);
+    const int64_t left = file ? int64_t{file.tellg()} - copied_ : 0;
+    if (left <= 0) return 0;
+    if (!AwaitRoom(out_, absl::Seconds(1))) return left;
+  }
 }
 
 void LogFollower::Skip() {

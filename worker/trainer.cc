@@ -73,6 +73,12 @@ absl::Status CheckTrained(const v1::JobConfig& config,
         "all that was read are ", bad_lines,
         " malformed lines; the first is "
         "in the log of a worker; name other files, or their --data_format");
+  } else if (config.drop_tail() && config.split() == "by_file") {
+    why = absl::StrCat(
+        "--split by_file gives each reader whole files, and --drop_tail drops "
+        "what is beyond the reader with the fewest batches: give at least as "
+        "many files as there are threads on all workers, or leave one of the "
+        "two out");
   } else if (config.drop_tail()) {
     why =
         absl::StrCat("it has no lines, or too few for a batch of --batch_size ",

@@ -117,7 +117,7 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
                                 const v1::JobConfig& config,
                                 const std::vector<std::string>& argv,
                                 const Clocks& clocks) {
-  InitLogging("launcher");
+  InitPatientLogging("launcher");
   OARLOCK_ASSIGN_OR_RETURN(const launch::LaunchPlan plan,
                            PlanOf(train, config));
   OARLOCK_ASSIGN_OR_RETURN(const cluster::SecurityOptions security,

@@ -31,6 +31,7 @@ absl::StatusOr<SourceIndex::File> IndexFile(const DataOptions& options,
                            OpenInputBytes(options, path));
   std::vector<char> buffer(kReadBytes);
   uint64_t newlines = 0;
+  bool is_mark_alone = false;
   uint64_t next_block_line = 0;
   bool at_line_start = true;
   while (true) {
@@ -40,6 +41,8 @@ absl::StatusOr<SourceIndex::File> IndexFile(const DataOptions& options,
     if (file.size_bytes == 0) {
       OARLOCK_RETURN_IF_ERROR(CheckText({buffer.data(), n}, path));
     }
+    is_mark_alone = file.size_bytes == 0 &&
+                    std::string_view(buffer.data(), n) == kByteOrderMark;
     const char* const begin = buffer.data();
     const char* const end = begin + n;
     for (const char* p = begin; p != end;) {
@@ -56,6 +59,7 @@ absl::StatusOr<SourceIndex::File> IndexFile(const DataOptions& options,
     }
     file.size_bytes += n;
   }
+  if (is_mark_alone) return SourceIndex::File{.can_seek = file.can_seek};
   // The last line may lack its newline.
   file.num_examples = newlines + (at_line_start ? 0 : 1);
   return file;

@@ -15,9 +15,6 @@
 namespace oarlock::data {
 namespace {
 
-// U+FEFF in UTF-8, which some editors write at the start of a text.
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
 // The suffix of the compressed form that starts with `head`; empty when no form
 // does.
 absl::string_view EndingOf(absl::string_view head) {
@@ -77,6 +74,12 @@ bool LineReader::Next(std::string_view* line) {
       scanned_ = end_;
       if (Refill()) continue;
       if (!status_.ok() || begin_ == end_) return false;
+      // A file of a mark alone is an empty file.
+      if (line_number_ == 0 &&
+          std::string_view(data + begin_, end_ - begin_) == kByteOrderMark) {
+        begin_ = end_;
+        return false;
+      }
       next = end_;
       length = end_ - begin_;
     }

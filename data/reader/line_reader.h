@@ -24,6 +24,10 @@ inline constexpr size_t kFirstReadBytes = size_t{1} << 16;
 // A source with a NUL byte among this number of first bytes is a binary file.
 inline constexpr size_t kBinaryProbeBytes = 8000;
 
+// U+FEFF in UTF-8, which some editors write at the start of a text. It is no part
+// of the first line.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 // OK, or InvalidArgument when `head`, the first bytes of `name`, are not text;
 // the message says when they are gzip, xz or zstd.
 absl::Status CheckText(std::string_view head, std::string_view name);

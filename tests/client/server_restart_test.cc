@@ -174,6 +174,9 @@ TEST_F(ServerRestartTest, LossOfAcknowledgedPushesIsAnErrorUnlessAccepted) {
 // `lost_bytes` of the end of its log.
 class PowerLossTest : public ServerRestartTest {
  protected:
+  // The record that closes the log, and a part of the one before it.
+  static constexpr uint64_t kEndOfLastPush = 48 + 8;
+
   void StartWithLog(bool accept_loss) {
     StartAs(accept_loss, [this](pserver::ServerOptions* server) {
       server->checkpoint_dir = folder_.Path("checkpoints");
@@ -210,8 +213,7 @@ class PowerLossTest : public ServerRestartTest {
 
 TEST_F(PowerLossTest, WhatAMachineForgotThatItHadAcknowledgedIsTold) {
   StartWithLog(/*accept_loss=*/false);
-  // Of the last record.
-  LosePower(1);
+  LosePower(kEndOfLastPush);
   const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(
@@ -231,7 +233,7 @@ TEST_F(PowerLossTest, NothingIsSaidToBeLostThatIsThere) {
 
 TEST_F(PowerLossTest, ALossThatIsAcceptedIsWhatIsGone) {
   StartWithLog(/*accept_loss=*/true);
-  LosePower(1);
+  LosePower(kEndOfLastPush);
   const absl::Status status = PushRows(worker_->parameters(), kRows, *Ones());
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(Counts(), (std::vector<float>{21, 20}));

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "base/status_macros.h"
 #include "data/order/example_reader.h"
 #include "data/order/source_index.h"
@@ -80,7 +81,9 @@ absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
     const size_t dim = plan.tables[i].sparse().dim();
     // What norms learn, as far as tests have it, is one row.
     const std::vector<Key> keys =
-        plan.tables[i].name() == "statistics" ? std::vector<Key>{Key{0}} : used;
+        absl::StartsWith(plan.tables[i].name(), "statistics")
+            ? std::vector<Key>{Key{0}}
+            : used;
     client::RowBatch rows;
     OARLOCK_RETURN_IF_ERROR(
         client::PullRows(client, plan.sparse_tables[i], keys, dim, &rows));
@@ -102,9 +105,14 @@ absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
 // One worker's part. The first worker fills `outcome`.
 absl::Status Work(const v1::JobConfig& config,
                   client::ParameterClient& parameters, client::JobClient& job,
-                  const TrainerOptions& options, JobOutcome* outcome) {
+                  const TrainerOptions& options, JobOutcome* outcome,
+                  const std::string& math_backend = "onednn") {
+  OARLOCK_ASSIGN_OR_RETURN(
+      std::unique_ptr<models::Model> model,
+      ModelOf(config, data::SchemaOf(DataOptionsOf(config)), math_backend));
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
-                           Trainer::Create(config, &parameters, &job, options));
+                           Trainer::Create(config, std::move(model),
+                                           &parameters, &job, options));
   OARLOCK_ASSIGN_OR_RETURN(TrainingSummary summary, trainer->Run());
   if (job.worker_index() != WorkerIndex(0)) return absl::OkStatus();
   outcome->summary = std::move(summary);
@@ -138,6 +146,16 @@ const v1::PhaseStatus& JobOutcome::Phase(const std::string& phase,
 JobOutcome RunLocalJob(const v1::JobConfig& config) {
   LocalParameterClient parameters(config.num_partitions());
   return RunLocalJob(config, &parameters);
+}
+
+JobOutcome RunLocalJob(const v1::JobConfig& config,
+                       const std::string& math_backend) {
+  LocalParameterClient parameters(config.num_partitions());
+  JobOutcome outcome;
+  LocalJobClient job;
+  outcome.statuses.push_back(Work(config, parameters, job, TrainerOptions(),
+                                  &outcome, math_backend));
+  return outcome;
 }
 
 JobOutcome RunLocalJob(const v1::JobConfig& config,

@@ -38,6 +38,9 @@ struct JobOutcome {
 
 // All epochs of `config` in this thread, without servers.
 JobOutcome RunLocalJob(const v1::JobConfig& config);
+// With the math of another backend.
+JobOutcome RunLocalJob(const v1::JobConfig& config,
+                       const std::string& math_backend);
 // On tables of the caller's.
 JobOutcome RunLocalJob(const v1::JobConfig& config,
                        LocalParameterClient* parameters);

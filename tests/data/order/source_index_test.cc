@@ -54,6 +54,18 @@ TEST(SourceIndexTest, CountsLinesAndFindsWhereBlocksStart) {
   EXPECT_THAT(index->ItemsOf(7, 7), IsEmpty());
 }
 
+TEST(SourceIndexTest, AFileOfAByteOrderMarkAloneIsEmpty) {
+  TestFolder folder;
+  const auto index = BuildSourceIndex(
+      {folder.Write("a", "\xef\xbb\xbf"), folder.Write("b", "\xef\xbb\xbf" "1\n"),
+       folder.Write("c", "\xef\xbb\xbf\n")},
+      2, 3);
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_EQ(index->files()[0].num_examples, 0u);
+  EXPECT_EQ(index->files()[1].num_examples, 1u);
+  EXPECT_EQ(index->files()[2].num_examples, 1u);
+}
+
 // At most 2^20 ranges can be defined for an epoch.
 TEST(SourceIndexTest, AnEpochHasFewRangesWhateverItsSize) {
   for (const uint64_t examples :

@@ -111,7 +111,9 @@ TEST(LineReaderTest, AByteOrderMarkIsNoPartOfTheFirstLine) {
   LineReader reader = Reader("\xef\xbb\xbfone\n\xef\xbb\xbftwo\n");
   EXPECT_THAT(Lines(reader), ElementsAre("one", "\xef\xbb\xbftwo"));
   LineReader only_mark = Reader("\xef\xbb\xbf");
-  EXPECT_THAT(Lines(only_mark), ElementsAre(""));
+  EXPECT_THAT(Lines(only_mark), IsEmpty());
+  LineReader with_end = Reader("\xef\xbb\xbf\n");
+  EXPECT_THAT(Lines(with_end), ElementsAre(""));
 }
 
 TEST(LineReaderTest, BinaryAndCompressedSourcesAreErrors) {
