@@ -15,6 +15,7 @@ tsan_server   tsan: cluster, pserver, integration, stress, launch, cli
 tsan_worker   tsan: worker, fleet, collective, examples
 kills_servers servers killed 200 times, 40 over a faulty network
 kills_workers workers and servers killed 200 times, 40 over a faulty network
+jobs          5,000 jobs of flags drawn at random
 fuzz          a minute of libFuzzer for each parser
 quality       AUC on real rows, local and distributed, three seeds
 models        AUC of each model on real rows
@@ -70,6 +71,12 @@ killed() {  # killed PATTERN
 }
 part_kills_servers() { killed ServersKilledTest:ModelTest; }
 part_kills_workers() { killed WorkersKilledTest; }
+part_jobs() {  # 200 for each seed
+  for seed in $(seq 25); do
+    bazel_tests --test_arg="--gtest_random_seed=$seed" \
+      //tests/integration:random_jobs_test
+  done
+}
 part_fuzz() {
   check "packages" bazel/install_packages.sh tests/fuzz/packages.txt
   check "tests/fuzz/fuzz.sh 60" tests/fuzz/fuzz.sh 60

@@ -59,7 +59,11 @@ absl::StatusOr<SourceIndex::File> IndexFile(const DataOptions& options,
     }
     file.size_bytes += n;
   }
-  if (is_mark_alone) return SourceIndex::File{.can_seek = file.can_seek};
+  if (is_mark_alone) {
+    SourceIndex::File empty;
+    empty.can_seek = file.can_seek;
+    return empty;
+  }
   // The last line may lack its newline.
   file.num_examples = newlines + (at_line_start ? 0 : 1);
   return file;
