@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "base/patient_output.h"
+#include "base/output/patient_output.h"
 
 namespace oarlock {
 namespace {

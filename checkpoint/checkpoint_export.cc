@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_rows.h"
 #include "checkpoint/row_text.h"

@@ -13,8 +13,8 @@ namespace oarlock::checkpoint {
 
 // Writes a line (checkpoint/row_text.h) for every row of the sparse
 // table `name` (empty: the only one), ascending by partition and key, to `path`
-// (base/output_file.h). How many rows. InvalidArgument when the table is not
-// there or not sparse.
+// (base/output/output_file.h). How many rows. InvalidArgument when the table is
+// not there or not sparse.
 absl::StatusOr<uint64_t> ExportRows(const OpenCheckpoint& open,
                                     const std::string& name,
                                     const std::string& path);

@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "base/auc.h"
 #include "base/log.h"
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 #include "base/process/malloc.h"
 #include "base/status_macros.h"
 #include "cli/ctl/admin_client.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 #include "base/process/crash_handler.h"
 #include "cli/armed_fault.h"
 #include "cli/commands.h"

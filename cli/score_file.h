@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 
 namespace oarlock::cli {
 

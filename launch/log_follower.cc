@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
-#include "base/patient_output.h"
+#include "base/output/patient_output.h"
 
 namespace oarlock::launch {
 

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/check.h"
-#include "base/status_macros.h"
 #include "nn/layers.h"
 #include "nn/shape_mismatch.h"
 #include "nn/weighted_bags.h"
@@ -88,7 +87,9 @@ class Embedding final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (!inputs.empty()) return ShapeMismatch(*this, inputs, "none");
-    OARLOCK_RETURN_IF_ERROR(CheckColumns(options_));
+    if (absl::Status columns = CheckColumns(options_); !columns.ok()) {
+      return columns;
+    }
     return Shape{options_.num_slots, options_.width};
   }
   int sparse_input() const override { return options_.sparse_input; }
@@ -137,7 +138,9 @@ class PairsInSlots final : public Layer {
   absl::StatusOr<Shape> OutputShape(
       absl::Span<const Shape> inputs) const override {
     if (!inputs.empty()) return ShapeMismatch(*this, inputs, "none");
-    OARLOCK_RETURN_IF_ERROR(CheckColumns(options_));
+    if (absl::Status columns = CheckColumns(options_); !columns.ok()) {
+      return columns;
+    }
     return Shape{1};
   }
   int sparse_input() const override { return options_.sparse_input; }

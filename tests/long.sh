@@ -16,6 +16,7 @@ tsan_worker   tsan: worker, fleet, collective, examples
 kills_servers servers killed 200 times, 40 over a faulty network
 kills_workers workers and servers killed 200 times, 40 over a faulty network
 jobs          5,000 jobs of flags drawn at random
+sizes         500 jobs of sizes drawn at random; up to 8 GB of memory
 fuzz          a minute of libFuzzer for each parser
 quality       AUC on real rows, local and distributed, three seeds
 models        AUC of each model on real rows
@@ -75,6 +76,12 @@ part_jobs() {  # 200 for each seed
   for seed in $(seq 25); do
     bazel_tests --test_arg="--gtest_random_seed=$seed" \
       //tests/integration:random_jobs_test
+  done
+}
+part_sizes() {  # 5 for each seed
+  for seed in $(seq 100); do
+    bazel_tests --test_arg="--gtest_random_seed=$seed" \
+      //tests/integration:random_sizes_test
   done
 }
 part_fuzz() {

@@ -19,6 +19,7 @@
 #include "worker/config/data_options_of.h"
 #include "worker/config/flag_use.h"
 #include "worker/config/model_of.h"
+#include "worker/config/push_size.h"
 #include "worker/config/training_mode.h"
 #include "worker/epoch/half_async_epoch.h"
 #include "worker/epoch/pipelined_epoch.h"
@@ -134,6 +135,7 @@ absl::Status Trainer::CheckConfig(const v1::JobConfig& config) {
   }
   OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model,
                            ModelOf(config, math_backend));
+  OARLOCK_RETURN_IF_ERROR(CheckPushSize(model->spec(), config));
   return PlanTables(model->spec(), config, /*num_workers=*/1).status();
 }
 

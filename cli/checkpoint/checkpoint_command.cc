@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_diff.h"
 #include "checkpoint/checkpoint_export.h"
@@ -141,8 +141,8 @@ std::vector<std::string> FilesOf(const checkpoint::LoadedCheckpoint& loaded) {
   std::vector<std::string> files = {absl::StrCat(loaded.folder, "/MANIFEST")};
   for (const v1::ServerPart& part : loaded.manifest.servers()) {
     for (const v1::FileSum& file : part.files()) {
-      files.push_back(absl::StrCat(loaded.folder, "/", part.directory(), "/",
-                                   file.name()));
+      files.push_back(
+          absl::StrCat(loaded.folder, "/", part.directory(), "/", file.name()));
     }
   }
   return files;
@@ -157,10 +157,9 @@ absl::StatusOr<int> Export(const std::string& path,
   OARLOCK_ASSIGN_OR_RETURN(
       const uint64_t num_rows,
       checkpoint::ExportRows(open, config.table(), config.output()));
-  std::fprintf(config.output() == "-" ? stderr : stdout,
-               "wrote %llu rows to %s\n",
-               static_cast<unsigned long long>(num_rows),
-               config.output().c_str());
+  std::fprintf(
+      config.output() == "-" ? stderr : stdout, "wrote %llu rows to %s\n",
+      static_cast<unsigned long long>(num_rows), config.output().c_str());
   return 0;
 }
 

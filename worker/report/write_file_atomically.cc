@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 #include "base/status_macros.h"
 
 namespace oarlock::worker {

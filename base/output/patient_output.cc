@@ -1,4 +1,4 @@
-#include "base/patient_output.h"
+#include "base/output/patient_output.h"
 
 #include <limits.h>
 #include <poll.h>

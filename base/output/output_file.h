@@ -1,7 +1,7 @@
 // What a command writes for others to read.
 
-#ifndef OARLOCK_BASE_OUTPUT_FILE_H_
-#define OARLOCK_BASE_OUTPUT_FILE_H_
+#ifndef OARLOCK_BASE_OUTPUT_OUTPUT_FILE_H_
+#define OARLOCK_BASE_OUTPUT_OUTPUT_FILE_H_
 
 #include <memory>
 #include <string>
@@ -15,10 +15,10 @@ namespace oarlock {
 
 // A regular file appears under its name when it is whole, by Finish: before
 // that it lies in the same folder under another name, which is removed where
-// Finish is not called. It has the mode and, where that may be, the owner of the
-// file whose place it takes. Symbolic links stay, and lead to it. Anything else
-// (a pipe, a device, what lies in /dev or /proc) is written into as it is, and
-// so is standard output, "-". Not synced. Not thread-safe.
+// Finish is not called. It has the mode and, where that may be, the owner of
+// the file whose place it takes. Symbolic links stay, and lead to it. Anything
+// else (a pipe, a device, what lies in /dev or /proc) is written into as it is,
+// and so is standard output, "-". Not synced. Not thread-safe.
 class OutputFile {
  public:
   // Errors name the path: of the system, and InvalidArgument for a folder.
@@ -65,4 +65,4 @@ int FinishStandardOutput(const char* program, int exit_code);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_OUTPUT_FILE_H_
+#endif  // OARLOCK_BASE_OUTPUT_OUTPUT_FILE_H_

@@ -1,8 +1,8 @@
 // Output to a pipe or terminal that nobody may be reading, without ever waiting
 // for it.
 
-#ifndef OARLOCK_BASE_PATIENT_OUTPUT_H_
-#define OARLOCK_BASE_PATIENT_OUTPUT_H_
+#ifndef OARLOCK_BASE_OUTPUT_PATIENT_OUTPUT_H_
+#define OARLOCK_BASE_OUTPUT_PATIENT_OUTPUT_H_
 
 #include <cstddef>
 #include <string_view>
@@ -20,4 +20,4 @@ bool AwaitRoom(int fd, absl::Duration limit);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_PATIENT_OUTPUT_H_
+#endif  // OARLOCK_BASE_OUTPUT_PATIENT_OUTPUT_H_

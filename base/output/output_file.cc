@@ -1,4 +1,4 @@
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -69,9 +69,9 @@ absl::Status OutputFile::Open() {
         absl::StrCat("cannot write ", name_, ": it is a folder; name a file"));
   }
   // /dev/stdout leads to a file that someone else holds open.
-  const bool is_special =
-      absl::StartsWith(path_, "/proc/") ||
-      (absl::StartsWith(path_, "/dev/") && !absl::StartsWith(path_, "/dev/shm/"));
+  const bool is_special = absl::StartsWith(path_, "/proc/") ||
+                          (absl::StartsWith(path_, "/dev/") &&
+                           !absl::StartsWith(path_, "/dev/shm/"));
   if (is_special || (exists && !S_ISREG(there.st_mode))) {
     fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd_ < 0) return Failed();
@@ -91,8 +91,8 @@ absl::Status OutputFile::OpenBeside(const std::string& target) {
   const bool exists = stat(target.c_str(), &before) == 0;
   for (int i = 0; fd_ < 0; ++i) {
     temporary_ = absl::StrCat(target, ".tmp", getpid(), ".", i);
-    fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-               0666);
+    fd_ =
+        open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && errno != EEXIST) {
       temporary_.clear();
       return Failed();
@@ -173,9 +173,10 @@ int FinishStandardOutput(const char* program, int exit_code) {
   errno = 0;
   const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (!failed) return exit_code;
-  std::fprintf(stderr, "%s: cannot write to standard output%s%s\n", program,
-               errno == 0 ? "" : ": ",
-               errno == 0 ? "" : std::generic_category().message(errno).c_str());
+  std::fprintf(
+      stderr, "%s: cannot write to standard output%s%s\n", program,
+      errno == 0 ? "" : ": ",
+      errno == 0 ? "" : std::generic_category().message(errno).c_str());
   return exit_code == 0 ? 1 : exit_code;
 }
 

@@ -1,4 +1,4 @@
-#include "base/output_file.h"
+#include "base/output/output_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -168,16 +168,17 @@ TEST_F(OutputFileTest, AnInputIsNoOutput) {
   fs::create_hard_link(folder_ / "a", folder_ / "hard");
   Put(Path("b"), "text");
   const std::vector<std::string> inputs = {Path("b"), Path("a")};
-  for (const std::string name : {"a", "link", "hard", "../AnInputIsNoOutput/a"}) {
+  for (const std::string name :
+       {"a", "link", "hard", "../AnInputIsNoOutput/a"}) {
     EXPECT_EQ(CheckNotAnInput(Path(name), inputs).code(),
               absl::StatusCode::kInvalidArgument)
         << name;
   }
-  EXPECT_EQ(CheckNotAnInput(Path("link"), inputs).message(),
-            absl::StrCat("the output '", Path("link"), "' is the input '",
-                         Path("a"),
-                         "', which would be lost; name another file for the "
-                         "output"));
+  EXPECT_EQ(
+      CheckNotAnInput(Path("link"), inputs).message(),
+      absl::StrCat("the output '", Path("link"), "' is the input '", Path("a"),
+                   "', which would be lost; name another file for the "
+                   "output"));
   EXPECT_TRUE(CheckNotAnInput(Path("c"), inputs).ok());
   EXPECT_TRUE(CheckNotAnInput("-", inputs).ok());
   // A terminal may be read and written.
