@@ -21,9 +21,9 @@ std::string OneLogLine(std::string_view message);
 void InitLogging(std::string_view role);
 
 // The same for a process that others depend on while nobody may be reading what
-// it writes: no line waits for the reader. Up to 1 MiB waits to be read, what is
-// beyond is left out and counted. What waits is written with the next line, or
-// the default logger's flush.
+// it writes: no line waits for the reader. Up to 1 MiB waits to be read, what
+// is beyond is left out and counted. What waits is written with the next line,
+// or the default logger's flush.
 void InitPatientLogging(std::string_view role);
 
 }  // namespace oarlock

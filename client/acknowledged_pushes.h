@@ -25,7 +25,8 @@ class AcknowledgedPushes {
   // so older counts matter only after this many cuts in a row have failed. Then
   // they count with the oldest cut that is kept.
   static constexpr size_t kMaxCuts = 16;
-  // Of so many newest pushes of a server it is known how many messages they had.
+  // Of so many newest pushes of a server it is known how many messages they
+  // had.
   static constexpr size_t kRecent = 256;
 
   // Messages of a push, by its sequence.

@@ -157,8 +157,8 @@ absl::Status GrpcParameterClient::OnReturn(
       replayed[push.sequence()] = push.messages();
     }
   }
-  const uint64_t lost = acknowledged_.CountLost(
-      server, response.restored_cut(), replayed);
+  const uint64_t lost =
+      acknowledged_.CountLost(server, response.restored_cut(), replayed);
   const std::string what = absl::StrCat(
       connections_->Name(server),
       response.log_may_lack_its_end()
@@ -166,16 +166,13 @@ absl::Status GrpcParameterClient::OnReturn(
           : absl::StrCat(" came back as it was at cut ",
                          response.restored_cut()),
       ", without ", lost, lost == 1 ? " push" : " pushes", " of worker ",
-      worker_index_.value(),
-      " that it had acknowledged");
+      worker_index_.value(), " that it had acknowledged");
   if (lost > 0 && !connections_->options().accept_loss) {
-    return absl::DataLossError(
-        absl::StrCat(what,
-                     "; resume the job from its checkpoint, or run it with ",
-                     response.log_may_lack_its_end()
-                         ? "--log_sync_interval_s 0"
-                         : "--durability log",
-                     " or --recovery accept_loss"));
+    return absl::DataLossError(absl::StrCat(
+        what, "; resume the job from its checkpoint, or run it with ",
+        response.log_may_lack_its_end() ? "--log_sync_interval_s 0"
+                                        : "--durability log",
+        " or --recovery accept_loss"));
   }
   if (!response.log_may_lack_its_end()) {
     acknowledged_.ForgetFrom(server, response.restored_cut());

@@ -39,8 +39,8 @@ struct Endpoint {
 };
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 
-// A host as it stands in endpoints: an IPv6 address in its shortest spelling, in
-// brackets; all else as it is. So hosts that are equal have equal text.
+// A host as it stands in endpoints: an IPv6 address in its shortest spelling,
+// in brackets; all else as it is. So hosts that are equal have equal text.
 std::string NormalHost(const std::string& host);
 // The same of "host:port"; text that is no endpoint as it is.
 std::string NormalEndpoint(const std::string& text);

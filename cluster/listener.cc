@@ -16,8 +16,8 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/listen_check.h"
 #include "base/log.h"
+#include "base/process/listen_check.h"
 #include "base/status_macros.h"
 #include "cluster/retry.h"
 

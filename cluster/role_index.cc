@@ -91,7 +91,8 @@ void RoleResolver::WarnAboutOtherSelf(const Setting& winner) {
   const Setting shown{winner.name, own, winner.is_argument};
   for (const char* name : {"POD_IP", "PADDLE_CURRENT_IP"}) {
     if (auto setting = Variable(name)) {
-      WarnIfDifferent(shown, *setting, HostOf(own) != NormalHost(setting->text));
+      WarnIfDifferent(shown, *setting,
+                      HostOf(own) != NormalHost(setting->text));
     }
   }
   const auto index = Variable("PADDLE_PSERVER_ID");

@@ -28,8 +28,8 @@ inline constexpr char kBarrierNotYet[] = "not yet";
 // them.
 inline constexpr char kMembersBarrier[] = "/members";
 
-// Ending of the name of the barrier at which those meet whose share of the epoch
-// "train/N" is trained.
+// Ending of the name of the barrier at which those meet whose share of the
+// epoch "train/N" is trained.
 inline constexpr char kTrainedBarrier[] = "/trained";
 
 // A worker numbers no call that leases ranges this much or more above its

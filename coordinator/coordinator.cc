@@ -150,15 +150,16 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
 
 absl::Status Coordinator::CheckModel(
     const v1::RegisterWorkerRequest& request) const {
-  const v1::JobDescription* const trained =
-      description_.has_value() ? &*description_
-      : loaded_.has_value()    ? &*loaded_
-                               : nullptr;
+  const v1::JobDescription* const trained = description_.has_value()
+                                                ? &*description_
+                                            : loaded_.has_value() ? &*loaded_
+                                                                  : nullptr;
   if (trained == nullptr) return absl::OkStatus();
   for (const v1::JobDescription::Flag& own : request.description().flags()) {
     if (!own.defines_model()) continue;
     for (const v1::JobDescription::Flag& before : trained->flags()) {
-      if (before.name() != own.name() || before.value() == own.value()) continue;
+      if (before.name() != own.name() || before.value() == own.value())
+        continue;
       const std::string difference = absl::StrCat(
           "worker ", request.worker_index(), " has ", Given(own),
           ", and the parameters with which the job goes on were trained with ",

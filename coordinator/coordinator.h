@@ -231,8 +231,8 @@ class Coordinator {
   absl::Status EndJob(const v1::JobEnd& end);
   // By worker: whether a barrier needs it.
   std::vector<bool> WaitedFor() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether what was due after the epoch that ends with this barrier is evicted;
-  // the first call has the tick. True of other barriers.
+  // Whether what was due after the epoch that ends with this barrier is
+  // evicted; the first call has the tick. True of other barriers.
   bool EvictedAfter(absl::string_view barrier)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailIfDeadlocked(absl::Time now, Replies* replies)

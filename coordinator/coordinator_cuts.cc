@@ -175,7 +175,8 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   // run may have counted seconds.
   start_time_ = manifest.start_time();
   if (!options_.tick_per_epoch) return;
-  start_time_ = std::max(start_time_, logical_time_ - std::min(logical_time_, trained_epochs_));
+  start_time_ = std::max(
+      start_time_, logical_time_ - std::min(logical_time_, trained_epochs_));
   logical_time_ = std::max(logical_time_, start_time_ + trained_epochs_);
 }
 

@@ -75,9 +75,8 @@ void Coordinator::Reconcile(absl::Time now, Replies* replies) {
   if (!job_.ending) {
     barriers_.Release(
         WaitedFor(),
-        [&](const std::string& name) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          return EvictedAfter(name);
-        },
+        [&](const std::string& name)
+            ABSL_NO_THREAD_SAFETY_ANALYSIS { return EvictedAfter(name); },
         replies);
   }
   RecoverWorkers(now);

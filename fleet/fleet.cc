@@ -197,8 +197,7 @@ class Fleet::Worker {
                             .tier_dir = TierDirOf(config),
                             .clocks = clocks});
       worker->local_tables_ = &parameters->tables();
-      worker->job_ =
-          std::make_unique<LocalJobClient>(clocks, parameters.get());
+      worker->job_ = std::make_unique<LocalJobClient>(clocks, parameters.get());
       worker->parameters_ = std::move(parameters);
     } else {
       const v1::JobDescription description = DescribeJob(config);
@@ -216,10 +215,9 @@ class Fleet::Worker {
   absl::Status Start(const v1::JobConfig& config,
                      std::vector<std::string> warnings) {
     OARLOCK_ASSIGN_OR_RETURN(
-        trainer_,
-        worker::Trainer::Create(
-            config, parameters_.get(), job_.get(),
-            {.clocks = clocks_, .warnings = std::move(warnings)}));
+        trainer_, worker::Trainer::Create(
+                      config, parameters_.get(), job_.get(),
+                      {.clocks = clocks_, .warnings = std::move(warnings)}));
     if (metrics_ != nullptr) {
       metrics_->Serve([this](MetricsSnapshot* snapshot) {
         trainer_->CollectMetrics(snapshot);
@@ -444,8 +442,7 @@ absl::StatusOr<worker::TrainingSummary> Fleet::StopWorker() {
       worker_->trainer().Summarize();
   OARLOCK_RETURN_IF_ERROR(Worked(summary.status()));
   if (IsFirstWorker()) {
-    summary->servers =
-        role_.role == cluster::Role::kLocal ? 0 : server_num();
+    summary->servers = role_.role == cluster::Role::kLocal ? 0 : server_num();
     const worker::Trainer& trainer = worker_->trainer();
     RecordRun(config_, trainer.train_files(), trainer.test_files(), &*summary);
     const absl::Status kept = Keep(*summary);
@@ -465,8 +462,8 @@ absl::Status Fleet::Keep(const worker::TrainingSummary& summary) {
   }
   std::error_code ignored;
   std::filesystem::create_directories(config_.log_dir(), ignored);
-  return worker::WriteSummary(
-      summary, absl::StrCat(config_.log_dir(), "/summary.json"));
+  return worker::WriteSummary(summary,
+                              absl::StrCat(config_.log_dir(), "/summary.json"));
 }
 
 client::JobClient* Fleet::job() { return &worker_->job(); }

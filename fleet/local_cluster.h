@@ -49,8 +49,8 @@ class LocalParameterClient : public client::ParameterClient {
   absl::Status Load(const v1::CheckpointManifest& manifest,
                     const std::string& folder);
 
-  // This epoch, from 0, is trained. With `tick_per_epoch` that is the tick: what
-  // is due then is evicted when this returns.
+  // This epoch, from 0, is trained. With `tick_per_epoch` that is the tick:
+  // what is due then is evicted when this returns.
   void EndEpoch(uint32_t epoch);
 
   absl::Status CreateTable(const v1::TableConfig& config) override;

@@ -19,8 +19,8 @@ class LogFollower {
   // for: the rest comes with the next call. A file that cannot be read has got
   // nothing; one that has become shorter is new.
   void Poll();
-  // Copies all of it, while somebody reads: gives up when there is no room for a
-  // second. Bytes that were not copied.
+  // Copies all of it, while somebody reads: gives up when there is no room for
+  // a second. Bytes that were not copied.
   int64_t Finish();
 
   // Skips what the file has now.

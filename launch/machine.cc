@@ -15,7 +15,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "base/listen_check.h"
+#include "base/process/listen_check.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/listen_check.h"
 #include "base/log.h"
+#include "base/process/listen_check.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
 #include "cluster/retry.h"

@@ -45,8 +45,8 @@ class ModelBuilder {
   // [slots, vectors * size], for each size.
   const std::vector<nn::NodeId>& Vectors();
   // "pairs_in_slots": the inner products of the vectors of pairs of keys in one
-  // slot, one number; nullopt where slots have one key. REQUIRES: all slots have
-  // one size.
+  // slot, one number; nullopt where slots have one key. REQUIRES: all slots
+  // have one size.
   std::optional<nn::NodeId> PairsInSlots();
   // The dense features, normed as dense_norm says; nullopt without dense
   // features.

@@ -72,8 +72,8 @@ class NetworkExecutor final : public ModelExecutor {
     std::fill_n(gradients, input.num_rows * kStatisticsRow, 0.0f);
     for (size_t place = 0; place < table.statistics.size(); ++place) {
       const size_t i = table.statistics[place];
-      gradients[FloatAt(input, place)] = static_cast<float>(
-          double{table.decay} * before_[i] - statistics_[i]);
+      gradients[FloatAt(input, place)] =
+          static_cast<float>(double{table.decay} * before_[i] - statistics_[i]);
     }
   }
 

@@ -31,7 +31,8 @@ struct LayerStatistic {
   std::string name;  // "mean"
   std::vector<size_t> shape;
   float start = 0;
-  // Of sums: the factor by which Forward multiplies them before it adds to them.
+  // Of sums: the factor by which Forward multiplies them before it adds to
+  // them.
   float decay = 1;
 };
 

@@ -103,11 +103,10 @@ void SumPairsInBagsBackward(const RowBags& bags, const float* weights,
     SumBag(bags, weights, rows, begin, end, &sums);
     for (size_t key = begin; key < end; ++key) {
       const float factor = FactorOf(bags, weights, key, end - begin);
-      const size_t at =
-          bags.row_of_key[key] * bags.row_dim + bags.column_begin;
+      const size_t at = bags.row_of_key[key] * bags.row_dim + bags.column_begin;
       for (size_t c = 0; c < bags.width; ++c) {
-        drows[at + c] += static_cast<float>(
-            dout[example] * factor * (sums[c] - factor * rows[at + c]));
+        drows[at + c] += static_cast<float>(dout[example] * factor *
+                                            (sums[c] - factor * rows[at + c]));
       }
     }
   });

@@ -38,8 +38,8 @@ absl::StatusOr<uint64_t> WriteFolderMark(const std::string& folder) {
   std::random_device random;
   const uint64_t mark = (uint64_t{random()} << 32 | random()) | 1;
   const std::string path = absl::StrCat(store, MarkName(mark));
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                      0644);
+  const int fd =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   }
@@ -56,7 +56,8 @@ absl::Status CheckFolderMark(const std::string& own, const std::string& theirs,
                      ", and this server has none; give all servers the same"));
   }
   std::error_code none;
-  if (std::filesystem::exists(absl::StrCat(own, kFolder, MarkName(mark)), none)) {
+  if (std::filesystem::exists(absl::StrCat(own, kFolder, MarkName(mark)),
+                              none)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(

@@ -14,8 +14,8 @@ namespace oarlock::storage {
 
 // Makes an empty file "store/mark-<16 hexadecimal digits>", and removes older
 // ones.
-// A name that nobody has looked for yet is in no file system's memory of what is
-// not there. Returns the number, which is not 0. Errors of the system.
+// A name that nobody has looked for yet is in no file system's memory of what
+// is not there. Returns the number, which is not 0. Errors of the system.
 absl::StatusOr<uint64_t> WriteFolderMark(const std::string& folder);
 
 // FailedPrecondition unless `own`, this server's folder, has the mark of

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "base/listen_check.h"
+#include "base/process/listen_check.h"
 #include "nn/cuda/gpu.h"
 #include "nn/onednn/bfloat16_products.h"
 #include "storage/rocksdb_status.h"

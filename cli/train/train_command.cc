@@ -70,9 +70,10 @@ std::string RepeatingConfig(const v1::JobConfig& config,
   std::string of_job, of_train;
   printer.PrintToString(config, &of_job);
   printer.PrintToString(train, &of_train);
-  return absl::StrCat("# oarlock train -c THIS_FILE repeats the run, in the "
-                      "folder where it was started.\n",
-                      of_train, of_job);
+  return absl::StrCat(
+      "# oarlock train -c THIS_FILE repeats the run, in the "
+      "folder where it was started.\n",
+      of_train, of_job);
 }
 
 // Checkpoints are made, and gone on from, by servers.

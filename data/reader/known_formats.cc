@@ -54,8 +54,8 @@ constexpr Format kFormats[] = {
 
 bool IsNoText(char c) {
   const auto byte = static_cast<unsigned char>(c);
-  return byte >= 0x7f || (byte < 0x20 && byte != '\t' && byte != '\n' &&
-                          byte != '\r');
+  return byte >= 0x7f ||
+         (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r');
 }
 
 // A record of TFRecord: length (8 bytes, little endian), its sum (4), then a
@@ -72,7 +72,8 @@ std::string KnownFormat(std::string_view head) {
   if (std::none_of(head.begin(), head.end(), IsNoText)) return "";
   for (const Format& format : kFormats) {
     if (head.size() < format.place + format.bytes.size()) continue;
-    if (head.substr(format.place, format.bytes.size()) != format.bytes) continue;
+    if (head.substr(format.place, format.bytes.size()) != format.bytes)
+      continue;
     return absl::StrCat(format.name, "; ", format.what_to_do);
   }
   if (IsTfRecord(head)) return absl::StrCat("a TFRecord file; ", kConvert);

@@ -40,10 +40,11 @@ absl::Status CheckText(std::string_view head, std::string_view name) {
   }
   const absl::string_view ending = EndingOf({head.data(), head.size()});
   if (!ending.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        std::string(name), " is compressed, but its name does not end in ",
-        ending, IsTar(name) ? "; unpack it: it is a tar archive"
-                            : "; rename it, or unpack it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(name),
+                     " is compressed, but its name does not end in ", ending,
+                     IsTar(name) ? "; unpack it: it is a tar archive"
+                                 : "; rename it, or unpack it"));
   }
   const size_t nul = head.find('\0');
   if (nul == std::string_view::npos) return absl::OkStatus();

@@ -24,8 +24,8 @@ inline constexpr size_t kFirstReadBytes = size_t{1} << 16;
 // A source with a NUL byte among this number of first bytes is a binary file.
 inline constexpr size_t kBinaryProbeBytes = 8000;
 
-// U+FEFF in UTF-8, which some editors write at the start of a text. It is no part
-// of the first line.
+// U+FEFF in UTF-8, which some editors write at the start of a text. It is no
+// part of the first line.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // OK, or InvalidArgument when `head`, the first bytes of `name`, are not text;

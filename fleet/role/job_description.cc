@@ -184,7 +184,8 @@ absl::StatusOr<std::vector<std::string>> GoOnWithModel(v1::JobConfig* config) {
     for (const FieldDescriptor* field : DescribingFields()) {
       if (field->name() != NameOfToday(flag.name())) continue;
       // What a command writes is no more what files had.
-      if (field->name() == "data_format" && config->has_pipe_command()) continue;
+      if (field->name() == "data_format" && config->has_pipe_command())
+        continue;
       if (DefinesModel(field)) *taken.add_flags() = flag;
     }
   }

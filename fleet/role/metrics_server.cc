@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/check.h"
-#include "base/listen_check.h"
+#include "base/process/listen_check.h"
 #include "base/status_macros.h"
 #include "base/ticker.h"
 

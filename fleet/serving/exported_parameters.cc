@@ -88,9 +88,8 @@ absl::Status AddStatistics(const checkpoint::OpenCheckpoint& open, size_t place,
     for (const auto& [key, packed] : rows.rows()) {
       std::memcpy(row.data(), packed + sparse_table::PackedRows::kHeaderBytes,
                   row.size() * sizeof(float));
-      OARLOCK_RETURN_IF_ERROR(
-          Annotate(AddStatisticsRow(key, row, table, statistics),
-                   open.loaded.folder));
+      OARLOCK_RETURN_IF_ERROR(Annotate(
+          AddStatisticsRow(key, row, table, statistics), open.loaded.folder));
     }
   }
   return absl::OkStatus();

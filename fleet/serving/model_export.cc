@@ -162,8 +162,7 @@ absl::StatusOr<ModelExportReport> ExportModel(
   for (size_t i = 0; i < found.sparse.size(); ++i) {
     const size_t place = PlaceOf(manifest, found.sparse[i]);
     if (model->spec().sparse_inputs[i].is_statistics()) {
-      OARLOCK_RETURN_IF_ERROR(AddStatistics(open, place,
-                                            learned[num_learned++],
+      OARLOCK_RETURN_IF_ERROR(AddStatistics(open, place, learned[num_learned++],
                                             absl::MakeSpan(statistics)));
       continue;
     }

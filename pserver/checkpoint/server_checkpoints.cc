@@ -153,8 +153,9 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
       const storage::CheckpointDir dir,
       storage::CheckpointDir::Create(storage::FileSystem::Real(),
                                      options.checkpoint_dir));
-  OARLOCK_ASSIGN_OR_RETURN(const std::optional<v1::CheckpointManifest> resumed,
-                           Resume(options, dir, *map, registry, gate, coordinator));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::optional<v1::CheckpointManifest> resumed,
+      Resume(options, dir, *map, registry, gate, coordinator));
   ServerCutOptions cuts;
   cuts.server = ServerIndex(options.server_index);
   cuts.directory = options.checkpoint_dir;

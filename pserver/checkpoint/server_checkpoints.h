@@ -61,9 +61,7 @@ class ServerCheckpoints {
   ServerLog* log() const { return log_.get(); }
   // Whether everything that its predecessors acknowledged is here. Where no log
   // was replayed, only their clients can say whether there was more.
-  bool lossless() const {
-    return replayed_ && !log_->may_lack_its_end();
-  }
+  bool lossless() const { return replayed_ && !log_->may_lack_its_end(); }
   // See ConnectResponse.
   bool log_may_lack_its_end() const {
     return replayed_ && log_->may_lack_its_end();

@@ -136,8 +136,8 @@ class ServerLog : public TableObserver {
   // Of Open: how long it took, and how many messages were applied again.
   absl::Duration replay_time() const { return replay_time_; }
   uint64_t replayed_pushes() const { return replayed_pushes_; }
-  // Whether a loss of power may have taken the end of what was replayed: another
-  // boot of the system wrote some of it, or it is not known which.
+  // Whether a loss of power may have taken the end of what was replayed:
+  // another boot of the system wrote some of it, or it is not known which.
   bool may_lack_its_end() const { return may_lack_its_end_; }
   // Which pushes were replayed, or are in the checkpoint: of each worker the
   // newest ones.
@@ -198,7 +198,8 @@ class ServerLog : public TableObserver {
   std::vector<v1::ReplayedPushes> replayed_of_workers_;
   // Used by Open alone: indices of messages by sequence, by worker and
   // generation.
-  std::map<std::pair<uint32_t, uint64_t>, std::map<uint64_t, std::set<uint32_t>>>
+  std::map<std::pair<uint32_t, uint64_t>,
+           std::map<uint64_t, std::set<uint32_t>>>
       replayed_messages_;
   // Whether a kBoot has come.
   bool knows_its_boot_ = false;

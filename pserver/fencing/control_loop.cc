@@ -182,9 +182,9 @@ absl::Status ControlLoop::Connect() {
   }
   // Before hours of training, not at the first checkpoint.
   if (!response.has_checkpoints() && !options_.checkpoint_dir.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "it has no --checkpoint_dir, and this server has ",
-        options_.checkpoint_dir, "; give all servers the same"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("it has no --checkpoint_dir, and this server has ",
+                     options_.checkpoint_dir, "; give all servers the same"));
   }
   return storage::CheckFolderMark(options_.checkpoint_dir,
                                   response.checkpoint_dir(),

@@ -151,8 +151,7 @@ TEST_F(CheckpointDiffTest, ExportedRowsReadBackWithTheirBits) {
                     16777217.f};
   const OpenCheckpoint open = Open(Whole("export", model_, 2, 8));
   const std::string file = storage::FreshFolder("rows.txt");
-  const auto num_rows =
-      ExportRows(open, "slots", file);
+  const auto num_rows = ExportRows(open, "slots", file);
   ASSERT_TRUE(num_rows.ok()) << num_rows.status();
   EXPECT_EQ(*num_rows, model_.rows.size());
   std::map<uint64_t, std::vector<float>> read;
@@ -170,9 +169,7 @@ TEST_F(CheckpointDiffTest, ExportedRowsReadBackWithTheirBits) {
     ASSERT_EQ(read[key].size(), row.size());
     EXPECT_EQ(std::memcmp(read[key].data(), row.data(), 4 * row.size()), 0);
   }
-  EXPECT_EQ(ExportRows(open, "dense", file)
-                .status()
-                .code(),
+  EXPECT_EQ(ExportRows(open, "dense", file).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -34,7 +34,8 @@ constexpr uint32_t kDim = 5;
 std::vector<std::string> Exported(const std::string& checkpoint,
                                   const std::string& table) {
   const std::string path = storage::FreshFolder("exported.txt");
-  const auto num_rows = ExportRows(pserver::OpenCurrent(checkpoint), table, path);
+  const auto num_rows =
+      ExportRows(pserver::OpenCurrent(checkpoint), table, path);
   EXPECT_TRUE(num_rows.ok()) << num_rows.status();
   std::vector<std::string> lines;
   std::ifstream in(path);

@@ -23,8 +23,9 @@ TEST(EndpointTest, HostsAndPortsAreChecked) {
   EXPECT_EQ(ParseEndpoint("[::1]:80")->host, "[::1]");
   EXPECT_EQ(ParseEndpoint("[::1]:80")->port, 80);
   // Every spelling of an address is one address.
-  for (const char* spelling : {"[fd00::1]:80", "[FD00:0:0::1]:80",
-                               "[fd00:0000:0000:0000:0000:0000:0000:0001]:80"}) {
+  for (const char* spelling :
+       {"[fd00::1]:80", "[FD00:0:0::1]:80",
+        "[fd00:0000:0000:0000:0000:0000:0000:0001]:80"}) {
     EXPECT_EQ(ParseEndpoint(spelling)->host, "[fd00::1]") << spelling;
     EXPECT_EQ(NormalEndpoint(spelling), "[fd00::1]:80") << spelling;
   }

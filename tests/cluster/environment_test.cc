@@ -225,14 +225,13 @@ TEST(EnvironmentTest, DisagreementsNameBothAndTheNewerWins) {
 
 TEST(EnvironmentTest, AnAddressIsOneInEverySpelling) {
   for (const char* pod_ip : {"fd00::1", "[fd00::1]", "FD00:0:0::1"}) {
-    const auto role =
-        ResolveRole({{"TRAINING_ROLE", "PSERVER"},
-                     {"PADDLE_TRAINERS_NUM", "1"},
-                     {"PADDLE_PSERVERS_IP_PORT_LIST",
-                      "[fd00::2]:6170,[fd00:0000::1]:6170"},
-                     {"POD_IP", pod_ip},
-                     {"PADDLE_PORT", "6170"}},
-                    {});
+    const auto role = ResolveRole(
+        {{"TRAINING_ROLE", "PSERVER"},
+         {"PADDLE_TRAINERS_NUM", "1"},
+         {"PADDLE_PSERVERS_IP_PORT_LIST", "[fd00::2]:6170,[fd00:0000::1]:6170"},
+         {"POD_IP", pod_ip},
+         {"PADDLE_PORT", "6170"}},
+        {});
     ASSERT_TRUE(role.ok()) << role.status();
     EXPECT_EQ(role->server_index, 1u);
     EXPECT_TRUE(role->warnings.empty());

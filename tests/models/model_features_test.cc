@@ -246,7 +246,8 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   const double drawn_to_0 = data ? kMean * 1e4 / (1e4 + examples) : 0;
   EXPECT_NEAR(mean, kMean - drawn_to_0, 0.25) << "seed " << kSeed;
   // The first squares were those of distances to other means.
-  EXPECT_NEAR(std::sqrt(variance), kDeviation, data && workers == 1 ? 0.75 : 0.25);
+  EXPECT_NEAR(std::sqrt(variance), kDeviation,
+              data && workers == 1 ? 0.75 : 0.25);
   const double expected =
       data ? 1e4 + examples
            : workers * 50.0 * (1 - std::pow(.99, rounds)) / (1 - .99);

@@ -27,10 +27,9 @@ TEST(FolderMarkTest, WhoSeesTheSameFolderFindsIt) {
   EXPECT_TRUE(CheckFolderMark(folder.Path("mounted"), one, *mark).ok());
   const absl::Status missing = CheckFolderMark(other, one, *mark);
   EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(
-      std::string(missing.message()),
-      AllOf(HasSubstr("--checkpoint_dir " + one), HasSubstr(other),
-            HasSubstr("all servers must see the same folder")));
+  EXPECT_THAT(std::string(missing.message()),
+              AllOf(HasSubstr("--checkpoint_dir " + one), HasSubstr(other),
+                    HasSubstr("all servers must see the same folder")));
   EXPECT_THAT(std::string(CheckFolderMark("", one, *mark).message()),
               HasSubstr("this server has none; give all servers the same"));
   EXPECT_TRUE(CheckFolderMark(other, one, 0).ok()) << "of an older release";
@@ -48,9 +47,8 @@ TEST(FolderMarkTest, OneIsLeft) {
 }
 
 TEST(FolderMarkTest, AFolderThatCannotBeWrittenIsNamed) {
-  EXPECT_THAT(
-      std::string(WriteFolderMark("/proc").status().message()),
-      HasSubstr("cannot write /proc/store/mark-"));
+  EXPECT_THAT(std::string(WriteFolderMark("/proc").status().message()),
+              HasSubstr("cannot write /proc/store/mark-"));
 }
 
 }  // namespace

@@ -110,9 +110,9 @@ absl::Status Work(const v1::JobConfig& config,
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<models::Model> model,
       ModelOf(config, data::SchemaOf(DataOptionsOf(config)), math_backend));
-  OARLOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
-                           Trainer::Create(config, std::move(model),
-                                           &parameters, &job, options));
+  OARLOCK_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Trainer> trainer,
+      Trainer::Create(config, std::move(model), &parameters, &job, options));
   OARLOCK_ASSIGN_OR_RETURN(TrainingSummary summary, trainer->Run());
   if (job.worker_index() != WorkerIndex(0)) return absl::OkStatus();
   outcome->summary = std::move(summary);
@@ -153,8 +153,8 @@ JobOutcome RunLocalJob(const v1::JobConfig& config,
   LocalParameterClient parameters(config.num_partitions());
   JobOutcome outcome;
   LocalJobClient job;
-  outcome.statuses.push_back(Work(config, parameters, job, TrainerOptions(),
-                                  &outcome, math_backend));
+  outcome.statuses.push_back(
+      Work(config, parameters, job, TrainerOptions(), &outcome, math_backend));
   return outcome;
 }
 

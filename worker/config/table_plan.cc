@@ -77,10 +77,10 @@ void MoveRuleToWorkers(TablePlan* plan) {
   }
 }
 
-// The share of its sums that a worker's step takes away, where `rate` is that of
-// a step of all workers. All workers take from what there was at the last
-// exchange: together, in `geo_steps` steps, at most all of it. (More would swing,
-// and grow from twice as much on.)
+// The share of its sums that a worker's step takes away, where `rate` is that
+// of a step of all workers. All workers take from what there was at the last
+// exchange: together, in `geo_steps` steps, at most all of it. (More would
+// swing, and grow from twice as much on.)
 float GeoDecay(float rate, uint32_t num_workers, int geo_steps) {
   if (num_workers == 1) return rate;
   const double workers = num_workers;
@@ -125,10 +125,10 @@ void SetRowLimits(const v1::JobConfig& config, v1::SparseTableConfig* sparse) {
   eviction->set_idle_ticks(config.evict_idle_ticks());
   eviction->set_rows_max(config.rows_max());
   // An epoch is a long time.
-  eviction->set_period_ticks(
-      config.tick_per_epoch() && !config.has_evict_period_ticks()
-          ? 1
-          : config.evict_period_ticks());
+  eviction->set_period_ticks(config.tick_per_epoch() &&
+                                     !config.has_evict_period_ticks()
+                                 ? 1
+                                 : config.evict_period_ticks());
   if (config.evict_score_min() > 0) {
     eviction->set_score_min(static_cast<float>(config.evict_score_min()));
   }

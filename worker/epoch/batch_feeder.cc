@@ -91,10 +91,10 @@ absl::Status BatchFeeder::Feed() {
     if (!more) return absl::OkStatus();
     if (context_->model->spec().one_key_per_slot &&
         HasSeveralKeys(step.batch.offsets)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a slot has several values, whose pairs --model ",
-          context_->config->model(),
-          " does not compute on a GPU; use --device cpu"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a slot has several values, whose pairs --model ",
+                       context_->config->model(),
+                       " does not compute on a GPU; use --device cpu"));
     }
     step.SeedFor(context_->config->seed(), context_->phase.epoch);
     step.BuildKeys(context_->parameters->partition_bits());

@@ -56,10 +56,12 @@ TEST(SourceIndexTest, CountsLinesAndFindsWhereBlocksStart) {
 
 TEST(SourceIndexTest, AFileOfAByteOrderMarkAloneIsEmpty) {
   TestFolder folder;
-  const auto index = BuildSourceIndex(
-      {folder.Write("a", "\xef\xbb\xbf"), folder.Write("b", "\xef\xbb\xbf" "1\n"),
-       folder.Write("c", "\xef\xbb\xbf\n")},
-      2, 3);
+  const auto index = BuildSourceIndex({folder.Write("a", "\xef\xbb\xbf"),
+                                       folder.Write("b",
+                                                    "\xef\xbb\xbf"
+                                                    "1\n"),
+                                       folder.Write("c", "\xef\xbb\xbf\n")},
+                                      2, 3);
   ASSERT_TRUE(index.ok()) << index.status();
   EXPECT_EQ(index->files()[0].num_examples, 0u);
   EXPECT_EQ(index->files()[1].num_examples, 1u);

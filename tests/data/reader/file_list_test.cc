@@ -52,16 +52,14 @@ TEST_F(FileListTest, FoldersOfFoldersAreReadThrough) {
         std::filesystem::path(folder_.Path(path)).parent_path());
     folder_.Write(path, "");
   }
-  const auto tables =
-      ElementsAre("_SUCCESS", "part-0", "part-2", "part-10");
+  const auto tables = ElementsAre("_SUCCESS", "part-0", "part-2", "part-10");
   EXPECT_THAT(Expand(folder_.Path("hive")), tables);
   EXPECT_THAT(Expand(folder_.Path("hive/*")), tables);
   EXPECT_THAT(Expand(folder_.Path("hive/dt=1*")),
               ElementsAre("part-2", "part-10"));
   // A link that leads back has an end.
   std::filesystem::create_directory_symlink("..", folder_.Path("hive/up"));
-  EXPECT_THAT(Expand(folder_.Path("hive/dt=2")),
-              ElementsAre("part-0"));
+  EXPECT_THAT(Expand(folder_.Path("hive/dt=2")), ElementsAre("part-0"));
 }
 
 TEST_F(FileListTest, FolderStandsForItsVisibleFiles) {

@@ -27,7 +27,9 @@ TEST(KnownFormatsTest, AreNamedWithWhatToDo) {
         std::pair{"\x93NUMPY\x01\x00"sv, "a NumPy array; "},
         std::pair{"\x89HDF\r\n\x1a\n"sv, "an HDF5 file; "},
         std::pair{"\x80\x04\x95"sv, "a Python pickle; "},
-        std::pair{"\xff\xfe" "1\x00"sv, "text in UTF-16; write it in UTF-8"},
+        std::pair{"\xff\xfe"
+                  "1\x00"sv,
+                  "text in UTF-16; write it in UTF-8"},
         std::pair{"\x8a\x01\0\0\0\0\0\0\x11\x22\x33\x44\x0a\x87"sv,
                   "a TFRecord file; "}}) {
     EXPECT_THAT(KnownFormat(head), StartsWith(name));
@@ -38,7 +40,8 @@ TEST(KnownFormatsTest, TextIsText) {
   for (const std::string_view head :
        {""sv, "1\t2\t3\n"sv, "ORCHARD 1:2\n"sv, "BZh is a word\n"sv,
         "PAR1,0\r\n"sv, "SEQ\n"sv, "0 1:0.5 2:\xc3\xa9\n"sv,
-        "\xef\xbb\xbf" "1 2\n"sv}) {
+        "\xef\xbb\xbf"
+        "1 2\n"sv}) {
     EXPECT_EQ(KnownFormat(head), "") << head;
   }
   // NUL, but of nothing known.

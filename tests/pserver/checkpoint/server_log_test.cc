@@ -182,8 +182,7 @@ TEST_F(ServerLogTest, APublishedCutTakesWhatLiesBeforeIt) {
   const std::vector<SeenRecord> left = RecordsOf(directory());
   EXPECT_TRUE(std::all_of(left.begin(), left.end(),
                           [](const SeenRecord& r) { return r.cut == 3; }));
-  EXPECT_EQ(left.size(), 2 + 9u)
-      << "boot, members, and a record for each push";
+  EXPECT_EQ(left.size(), 2 + 9u) << "boot, members, and a record for each push";
   EXPECT_EQ(Life(directory(), AsyncFrom(3)).rows(), after.rows());
 }
 
@@ -214,8 +213,7 @@ TEST_F(ServerLogTest, ALogOfAnotherBootMayLackItsEnd) {
           life.Push(PushHeader(2, 7, sequence), Gradients(sequence)).ok());
     }
   }
-  EXPECT_FALSE(
-      Life(directory(), of_boot(0, "first")).log().may_lack_its_end());
+  EXPECT_FALSE(Life(directory(), of_boot(0, "first")).log().may_lack_its_end());
   {
     Life life(directory(), of_boot(0, "second"));
     EXPECT_TRUE(life.log().may_lack_its_end());

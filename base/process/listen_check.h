@@ -1,8 +1,8 @@
 // Why a listener cannot be where it should, before a library says so in its
 // way: for a name with several addresses gRPC is content with any one of them.
 
-#ifndef OARLOCK_BASE_LISTEN_CHECK_H_
-#define OARLOCK_BASE_LISTEN_CHECK_H_
+#ifndef OARLOCK_BASE_PROCESS_LISTEN_CHECK_H_
+#define OARLOCK_BASE_PROCESS_LISTEN_CHECK_H_
 
 #include <string>
 
@@ -22,4 +22,4 @@ std::string WithoutBrackets(const std::string& host);
 
 }  // namespace oarlock
 
-#endif  // OARLOCK_BASE_LISTEN_CHECK_H_
+#endif  // OARLOCK_BASE_PROCESS_LISTEN_CHECK_H_

@@ -1,4 +1,4 @@
-#include "base/listen_check.h"
+#include "base/process/listen_check.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
