@@ -4,6 +4,7 @@
 #define OARLOCK_DATA_DATA_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -57,6 +58,10 @@ struct DataOptions {
   // line has no dense slot) and of categorical slots (0 to kMaxSlots).
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
+  // Asked every tenth of a second while a pipe_command writes nothing, with how
+  // long it has been silent: an error ends it, and the read with it. Null: it is
+  // waited for.
+  std::function<absl::Status(absl::Duration silent)> while_silent = nullptr;
   // `monotonic` measures how long the reader waits for a folder or a command.
   Clocks clocks = {};
 

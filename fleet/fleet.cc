@@ -355,6 +355,8 @@ absl::Status Fleet::RunServer() {
 absl::Status Fleet::Worked(absl::Status status) {
   if (status.ok() || worker_ == nullptr) return status;
   const absl::Status reported = worker_->job().Finish(status);
+  // A server knows who is fenced, the coordinator by whom.
+  if (absl::IsAborted(status) && absl::IsAborted(reported)) return reported;
   if (!reported.ok()) {
     spdlog::warn("could not tell the coordinator: {}",
                  std::string(reported.message()));

@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenInputBytes(
   // The command reads the file itself, without decompression.
   return options.pipe_command.empty()
              ? OpenDecompressed(path)
-             : OpenPipe(options.pipe_command, path, *options.clocks.monotonic);
+             : OpenPipe(options.pipe_command, path, *options.clocks.monotonic,
+                        options.while_silent);
 }
 
 absl::StatusOr<std::unique_ptr<LineReader>> OpenInput(

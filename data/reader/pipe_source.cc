@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -17,6 +18,9 @@ extern char** environ;
 
 namespace oarlock::data {
 namespace {
+
+// Between two looks at a command that writes nothing.
+constexpr absl::Duration kPoll = absl::Milliseconds(100);
 
 // Calls waitpid, again when a signal interrupts it.
 pid_t Wait(pid_t pid, int* status, int flags) {
@@ -160,17 +164,20 @@ class PipeSource : public ByteSource {
  public:
   // Takes ownership of the process `pid`, which is in `group`.
   PipeSource(std::string what, std::unique_ptr<GuardedGroup> group, pid_t pid,
-             FileDescriptor output, const Clock& clock)
+             FileDescriptor output, const Clock& clock,
+             std::function<absl::Status(absl::Duration)> while_silent)
       : what_(std::move(what)),
         group_(std::move(group)),
         pid_(pid),
         output_(std::move(output)),
-        clock_(clock) {}
+        clock_(clock),
+        while_silent_(std::move(while_silent)) {}
 
   ~PipeSource() override { Kill(); }
 
   absl::StatusOr<size_t> Read(char* data, size_t size) override {
     if (pid_ < 0) return 0;
+    OARLOCK_RETURN_IF_ERROR(AwaitOutput());
     OARLOCK_ASSIGN_OR_RETURN(const size_t n,
                              ReadSome(output_, data, size, what_));
     if (n == 0) OARLOCK_RETURN_IF_ERROR(TakeExitStatus());
@@ -183,6 +190,21 @@ class PipeSource : public ByteSource {
   }
 
  private:
+  // Returns when there is something to read, or while_silent_'s error, and has
+  // killed the command then.
+  absl::Status AwaitOutput() {
+    if (while_silent_ == nullptr) return absl::OkStatus();
+    const absl::Time start = clock_.Now();
+    pollfd output = {.fd = output_.get(), .events = POLLIN, .revents = 0};
+    while (poll(&output, 1, absl::ToInt64Milliseconds(kPoll)) == 0) {
+      const absl::Status status = while_silent_(clock_.Now() - start);
+      if (status.ok()) continue;
+      Kill();
+      return Annotate(status, what_);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status TakeExitStatus() {
     output_.Close();
     const absl::Time deadline = clock_.Now() + kPipeExitWait;
@@ -238,13 +260,14 @@ class PipeSource : public ByteSource {
   pid_t pid_;
   FileDescriptor output_;
   const Clock& clock_;
+  const std::function<absl::Status(absl::Duration)> while_silent_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
-                                                     const std::string& path,
-                                                     const Clock& clock) {
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(
+    const std::string& command, const std::string& path, const Clock& clock,
+    std::function<absl::Status(absl::Duration)> while_silent) {
   OARLOCK_ASSIGN_OR_RETURN(FileDescriptor input, OpenForReading(path));
   OARLOCK_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   // Starts before the command, so that the command never runs unguarded.
@@ -257,7 +280,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
                            SpawnShell(command, group->number(), actions));
   return std::make_unique<PipeSource>(
       absl::StrCat("pipe_command '", command, "' on '", path, "'"),
-      std::move(group), pid, std::move(output.read_end), clock);
+      std::move(group), pid, std::move(output.read_end), clock,
+      std::move(while_silent));
 }
 
 }  // namespace oarlock::data

@@ -3,6 +3,7 @@
 #ifndef OARLOCK_DATA_READER_PIPE_SOURCE_H_
 #define OARLOCK_DATA_READER_PIPE_SOURCE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,10 +24,11 @@ inline constexpr absl::Duration kPipeExitWait = absl::Seconds(60);
 // exit within kPipeExitWait is FailedPrecondition, which names file, command
 // and status. At the end, or when the source is closed before, the whole group
 // is killed and no process remains, not even a zombie. The group is also killed
-// when this process dies, even by SIGKILL. `clock` outlives the source.
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(const std::string& command,
-                                                     const std::string& path,
-                                                     const Clock& clock);
+// when this process dies, even by SIGKILL. `while_silent`: as in DataOptions.
+// `clock` outlives the source.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenPipe(
+    const std::string& command, const std::string& path, const Clock& clock,
+    std::function<absl::Status(absl::Duration silent)> while_silent = nullptr);
 
 }  // namespace oarlock::data
 

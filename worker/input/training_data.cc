@@ -27,6 +27,10 @@
 namespace oarlock::worker {
 namespace {
 
+// A command that writes nothing for so long is not waited for when training is
+// stopped.
+constexpr absl::Duration kSilenceOfStopped = absl::Seconds(1);
+
 // A lease is about this many examples: small enough that compute threads end
 // together, large enough that asking costs nothing.
 constexpr int64_t kLeaseExamples = 2048;
@@ -181,6 +185,15 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
 data::DataOptions TrainingData::data_options() const {
   data::DataOptions options = DataOptionsOf(config_);
   options.clocks.monotonic = &clock_;
+  // A command that hangs would keep the job from ending.
+  options.while_silent = [job = job_](absl::Duration silent) -> absl::Status {
+    OARLOCK_RETURN_IF_ERROR(job->Alive());
+    if (silent < kSilenceOfStopped || !job->training_stopped()) {
+      return absl::OkStatus();
+    }
+    return absl::CancelledError(
+        "training was stopped, and the command wrote nothing: it was killed");
+  };
   options.leave_out_unreadable = skip_policy_ != SkipPolicy::kNothing;
   if (skip_policy_ == SkipPolicy::kUnreadableAndMalformed) {
     options.bad_lines_max = std::numeric_limits<int64_t>::max();
