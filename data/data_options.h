@@ -59,8 +59,8 @@ struct DataOptions {
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
   // Asked every tenth of a second while a pipe_command writes nothing, with how
-  // long it has been silent: an error ends it, and the read with it. Null: it is
-  // waited for.
+  // long it has been silent: an error ends it, and the read with it. Null: it
+  // is waited for.
   std::function<absl::Status(absl::Duration silent)> while_silent = nullptr;
   // `monotonic` measures how long the reader waits for a folder or a command.
   Clocks clocks = {};

@@ -260,6 +260,7 @@ EpochContext Trainer::ContextOf(const TrainingData& data,
   context.progress = const_cast<ProgressMeter*>(&progress_);
   context.clocks = clocks_;
   context.sparse_tables = plan_.sparse_tables;
+  context.num_examples = data.EstimateExamples();
   context.dense_table = plan_.dense_table;
   // The dense table stands last.
   context.dense_optimizer = plan_.tables.back().optimizer();

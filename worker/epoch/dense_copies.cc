@@ -16,39 +16,30 @@ namespace {
 constexpr int64_t kFewExchanges = 100;
 
 // How many steps a copy makes in all epochs; 0: that is not known.
-absl::StatusOr<int64_t> StepsOfCopy(const EpochContext& context,
-                                    int64_t num_copies, int64_t step_examples) {
+int64_t StepsOfCopy(const EpochContext& context, int64_t num_copies,
+                    int64_t step_examples) {
   // More files come.
   if (!context.config->watch_dir().empty()) return 0;
-  OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
-                           context.job->GetJobStatus());
-  for (const v1::PhaseStatus& phase : status.phases()) {
-    if (PhaseId{phase.progress().phase(), phase.progress().epoch()}.Name() !=
-        context.phase_name) {
-      continue;
-    }
-    return static_cast<int64_t>(phase.num_examples()) *
-           context.config->epochs() / (num_copies * step_examples);
-  }
-  return 0;
+  return static_cast<int64_t>(context.num_examples) * context.config->epochs() /
+         (num_copies * step_examples);
 }
 
-absl::StatusOr<uint32_t> DenseIntervalSteps(const EpochContext& context,
-                                            int num_copies,
-                                            int64_t step_examples) {
+uint32_t DenseIntervalSteps(const EpochContext& context, int num_copies,
+                            int64_t step_examples) {
   const v1::JobConfig& config = *context.config;
   if (config.dense_interval_steps() > 0) return config.dense_interval_steps();
   // A copy within the process costs less than applying steps here.
   if (context.parameters->in_process()) return 1;
   const int64_t copies = int64_t{context.job->num_workers()} * num_copies;
-  OARLOCK_ASSIGN_OR_RETURN(const int64_t steps,
-                           StepsOfCopy(context, copies, step_examples));
+  const int64_t steps = StepsOfCopy(context, copies, step_examples);
   if (steps > 0 && steps < kFewExchanges && context.phase.epoch == 0 &&
       context.job->worker_index() == WorkerIndex(0)) {
     spdlog::info(
         "a thread makes about {} steps in this job, few for parameters that "
-        "{} threads change: each step's gradients are pushed at once",
-        steps, copies);
+        "{} threads change: each step's gradients are pushed at once{}",
+        steps, copies,
+        copies > 1 ? "; --dense_quorum 1 makes one update of what all push"
+                   : "");
   }
   return DefaultDenseInterval(copies, step_examples, steps);
 }
@@ -60,9 +51,8 @@ absl::StatusOr<std::vector<std::unique_ptr<DenseCopy>>> MakeDenseCopies(
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   OARLOCK_ASSIGN_OR_RETURN(const optim::UpdateRule rule,
                            optim::UpdateRule::Create(context.dense_optimizer));
-  OARLOCK_ASSIGN_OR_RETURN(
-      const uint32_t interval,
-      DenseIntervalSteps(context, num_copies, step_examples));
+  const uint32_t interval =
+      DenseIntervalSteps(context, num_copies, step_examples);
   std::vector<std::unique_ptr<DenseCopy>> copies;
   for (int i = 0; i < num_copies; ++i) {
     copies.push_back(

@@ -60,6 +60,8 @@ struct EpochContext {
   std::function<std::unique_ptr<data::BatchSource>(data::RangeSource*,
                                                    data::BadLines*)>
       new_reader;
+  // Of an epoch of all workers, about; 0: not known.
+  uint64_t num_examples = 0;
   // One per compute thread; the same one may stand there several times.
   std::vector<data::RangeSource*> ranges;
   // Which step a compute thread may begin; null: any.

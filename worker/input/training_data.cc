@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -29,7 +30,7 @@ namespace {
 
 // A command that writes nothing for so long is not waited for when training is
 // stopped.
-constexpr absl::Duration kSilenceOfStopped = absl::Seconds(1);
+constexpr absl::Duration kQuietWhenStopped = absl::Seconds(1);
 
 // A lease is about this many examples: small enough that compute threads end
 // together, large enough that asking costs nothing.
@@ -188,7 +189,7 @@ data::DataOptions TrainingData::data_options() const {
   // A command that hangs would keep the job from ending.
   options.while_silent = [job = job_](absl::Duration silent) -> absl::Status {
     OARLOCK_RETURN_IF_ERROR(job->Alive());
-    if (silent < kSilenceOfStopped || !job->training_stopped()) {
+    if (silent < kQuietWhenStopped || !job->training_stopped()) {
       return absl::OkStatus();
     }
     return absl::CancelledError(
@@ -214,6 +215,28 @@ absl::Status TrainingData::CheckFirstLines() const {
     OARLOCK_RETURN_IF_ERROR(reader.Next(kLines, &batch).status());
   }
   return absl::OkStatus();
+}
+
+uint64_t TrainingData::EstimateExamples() const {
+  if (index_.has_value() && index_->is_counted()) {
+    return index_->total_examples();
+  }
+  constexpr size_t kSampleBytes = 1 << 16;
+  std::string sample;
+  uint64_t bytes = 0;
+  for (const std::string& file : files_) {
+    std::error_code error;
+    if (!data::CanSeek(data_options(), file)) return 0;
+    bytes += std::filesystem::file_size(file, error);
+    if (error) return 0;
+    if (!sample.empty()) continue;
+    sample.resize(kSampleBytes);
+    std::ifstream in(file, std::ios::binary);
+    in.read(sample.data(), static_cast<std::streamsize>(sample.size()));
+    sample.resize(in.gcount());
+  }
+  const auto lines = std::count(sample.begin(), sample.end(), '\n');
+  return lines == 0 ? 0 : bytes * lines / sample.size();
 }
 
 absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {

@@ -64,6 +64,10 @@ class TrainingData {
   // batches would: their errors, long before its turn.
   absl::Status CheckFirstLines() const;
 
+  // Lines of all files, about: counted where they were, else by the length of
+  // the first ones. 0: that cannot be told of packed files and commands.
+  uint64_t EstimateExamples() const;
+
   bool empty() const { return files_.empty(); }
   const std::vector<std::string>& files() const { return files_; }
   // How its files are to be read.

@@ -144,11 +144,11 @@ C11() {
   job=$!
   sleep 4
   server=$(awk '$1 == "servers" {print $2}' l11.out)
-  timeout 10 "$O" ctl stop --server "$server" 2>&1 | tail -n 1
+  timeout 10 "$O" ctl stop --server "$server" --log_dir l11 2>&1 | tail -n 1
   sleep 10
   if kill -0 $job 2>/dev/null; then
     echo "10 s after ctl stop the job still runs"
-    timeout 10 "$O" ctl drain --server "$server" 2>&1 | tail -n 1
+    timeout 10 "$O" ctl drain --server "$server" --log_dir l11 2>&1 | tail -n 1
   fi
   wait $job
   echo "rc $?: $(tail -n 1 l11.out | cut -c1-200)"
