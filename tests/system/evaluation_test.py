@@ -69,8 +69,10 @@ class EvaluationTest(harness.SystemTest):
                 *cluster, *LR, "--epochs", "1000", "--train_files",
                 harness.train_files(), "--test_files", harness.test_files(),
                 self.path("nolabel"))
-            self.assert_fails(job, r"too many malformed lines: 101, .*the "
-                              r"first is \S*nolabel:1: 39 fields", code=1)
+            self.assertEqual(self.await_end(job), 1, self.report())
+            self.assertRegex(job.stderr, r"too many malformed lines: 101, .*the "
+                             r"first is \S*nolabel:1: 39 fields")
+            self.assert_nothing_runs()
             self.assertFalse(os.path.exists(self.path("logs",
                                                       "summary.json")))
 

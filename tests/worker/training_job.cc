@@ -106,13 +106,18 @@ absl::StatusOr<Parameters> ReadParameters(const v1::JobConfig& config,
 absl::Status Work(const v1::JobConfig& config,
                   client::ParameterClient& parameters, client::JobClient& job,
                   const TrainerOptions& options, JobOutcome* outcome,
-                  const std::string& math_backend = "onednn") {
-  OARLOCK_ASSIGN_OR_RETURN(
-      std::unique_ptr<models::Model> model,
-      ModelOf(config, data::SchemaOf(DataOptionsOf(config)), math_backend));
+                  const std::string& math_backend = "") {
+  std::unique_ptr<models::Model> model;
+  if (!math_backend.empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(
+        model,
+        ModelOf(config, data::SchemaOf(DataOptionsOf(config)), math_backend));
+  }
   OARLOCK_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
-      Trainer::Create(config, std::move(model), &parameters, &job, options));
+      model == nullptr ? Trainer::Create(config, &parameters, &job, options)
+                       : Trainer::Create(config, std::move(model), &parameters,
+                                         &job, options));
   OARLOCK_ASSIGN_OR_RETURN(TrainingSummary summary, trainer->Run());
   if (job.worker_index() != WorkerIndex(0)) return absl::OkStatus();
   outcome->summary = std::move(summary);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "base/clock.h"
+#include "tests/base/skippable_clock.h"
 #include "tests/base/test_folder.h"
 
 namespace oarlock::data {
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 TEST(PipeSourceTest, ACommandThatHangsEndsWhenItIsNotWantedAnyMore) {
   const TestFolder folder;
   const std::string path = folder.Write("file", "text\n");
-  const FakeClock clock;
+  const SkippableClock clock;
   int asked = 0;
   auto source = OpenPipe("cat; sleep 1000", path, clock, [&](absl::Duration) {
     return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("enough");
@@ -38,7 +38,7 @@ TEST(PipeSourceTest, ACommandThatHangsEndsWhenItIsNotWantedAnyMore) {
 
 TEST(PipeSourceTest, ACommandThatWritesIsNotAskedAbout) {
   const TestFolder folder;
-  const FakeClock clock;
+  const SkippableClock clock;
   // A slow machine has silent commands.
   auto source = OpenPipe("cat", folder.Write("file", "text\n"), clock,
                          [](absl::Duration) { return absl::OkStatus(); });
