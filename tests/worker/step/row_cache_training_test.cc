@@ -69,16 +69,26 @@ TEST_P(RowCacheTrainingTest, RowsThatDoNotMoveMayComeFromTheCache) {
 }
 
 TEST_P(RowCacheTrainingTest, AJobLearnsFromRowsThatAreALittleOld) {
+  // One thread: what several learn in so few steps is a matter of their turns.
+  v1::JobConfig config = Config();
+  const JobOutcome without = RunClusterJob(config, 2, 1);
+  ExpectDone(without);
+  config.set_row_cache_rows(2000);
+  config.set_row_cache_steps(4);
+  const JobOutcome with = RunClusterJob(config, 2, 1);
+  ExpectDone(with);
+  EXPECT_NEAR(with.Phase("test", 0).auc(), without.Phase("test", 0).auc(), .03);
+}
+
+TEST_P(RowCacheTrainingTest, ThreadsOfSeveralWorkersHaveCachesOfTheirOwn) {
   v1::JobConfig config = Config();
   config.set_thread_num(2);
-  const JobOutcome without = RunClusterJob(config, 2, 2);
-  ExpectDone(without);
   config.set_row_cache_rows(2000);
   config.set_row_cache_steps(4);
   const JobOutcome with = RunClusterJob(config, 2, 2);
   ExpectDone(with);
   EXPECT_EQ(with.summary.examples, kRows);
-  EXPECT_NEAR(with.Phase("test", 0).auc(), without.Phase("test", 0).auc(), .03);
+  for (const float x : with.parameters) ASSERT_TRUE(std::isfinite(x));
   EXPECT_GT(with.summary.row_cache_hit_rate, .2);
   EXPECT_LT(with.summary.row_cache_hit_rate, .9);
 }
