@@ -222,11 +222,12 @@ uint64_t TrainingData::EstimateExamples() const {
     return index_->total_examples();
   }
   constexpr size_t kSampleBytes = 1 << 16;
+  const data::DataOptions options = data_options();
   std::string sample;
   uint64_t bytes = 0;
   for (const std::string& file : files_) {
     std::error_code error;
-    if (!data::CanSeek(data_options(), file)) return 0;
+    if (!data::CanSeek(options, file)) return 0;
     bytes += std::filesystem::file_size(file, error);
     if (error) return 0;
     if (!sample.empty()) continue;
