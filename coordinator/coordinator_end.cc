@@ -56,7 +56,8 @@ void Coordinator::End(bool failed, std::string reason, absl::Time now,
   job_.reason = std::move(reason);
   ending_since_ = now;
   if (failed) {
-    spdlog::error("the job has failed: {}", job_.reason);
+    // The process's last line says why: one failure, one line.
+    spdlog::error("the job has failed, and its workers are told why");
   } else {
     spdlog::info("the job is being ended: {}", job_.reason);
   }

@@ -199,10 +199,17 @@ class KillTest(harness.SystemTest):
             "0.3", "--durability", "log", "--log_bytes_max", "4194304",
             "--num_partitions", str(self.num_partitions), *self.server_flags,
             name=name, **variables)
-        self.await_true(
-            lambda: self.tend() or
-            re.search("listening on", harness.read_text(process.stderr_path)),
-            SERVING_DEADLINE_S, f"{name} listening")
+
+        def started():
+            self.tend()
+            # One that is to die may do so before it listens: it logs before.
+            if not process.running():
+                self.assertTrue(fault, self.report())
+                return True
+            return re.search("listening on",
+                             harness.read_text(process.stderr_path))
+
+        self.await_true(started, SERVING_DEADLINE_S, f"{name} listening")
         return process
 
     def kill(self, process):

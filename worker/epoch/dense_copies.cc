@@ -32,7 +32,8 @@ uint32_t DenseIntervalSteps(const EpochContext& context, int num_copies,
   if (context.parameters->in_process()) return 1;
   const int64_t copies = int64_t{context.job->num_workers()} * num_copies;
   const int64_t steps = StepsOfCopy(context, copies, step_examples);
-  if (steps > 0 && steps < kFewExchanges && context.phase.epoch == 0 &&
+  if (steps > 0 && steps < kFewExchanges && context.cuts != nullptr &&
+      context.phase.epoch == 0 &&
       context.job->worker_index() == WorkerIndex(0)) {
     spdlog::info(
         "a thread makes about {} steps in this job, few for parameters that "
