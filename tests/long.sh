@@ -17,6 +17,7 @@ kills_servers servers killed 200 times, 40 over a faulty network
 kills_workers workers and servers killed 200 times, 40 over a faulty network
 jobs          5,000 jobs of flags drawn at random
 sizes         500 jobs of sizes drawn at random; up to 8 GB of memory
+calls         10 minutes of random calls of all services of a server
 fuzz          a minute of libFuzzer for each parser
 quality       AUC on real rows, local and distributed, three seeds
 models        AUC of each model on real rows
@@ -83,6 +84,11 @@ part_sizes() {  # 5 for each seed
     bazel_tests --test_arg="--gtest_random_seed=$seed" \
       //tests/integration:random_sizes_test
   done
+}
+part_calls() {
+  bazel_tests --test_env=OARLOCK_CALL_SECONDS=200 --test_timeout=900 \
+    --test_arg="--gtest_random_seed=$(($(date +%s) % 99999 + 1))" \
+    //tests/pserver:random_calls_test
 }
 part_fuzz() {
   check "packages" bazel/install_packages.sh tests/fuzz/packages.txt

@@ -37,13 +37,21 @@ using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// What a sanitizer takes beside it, and keeps of what was freed.
+constexpr uint64_t kSanitizer = 8;
+#else
+constexpr uint64_t kSanitizer = 1;
+#endif
 // Of a process with a server and its clients.
-constexpr uint64_t kMaxProcessBytes = 1024 * kMiB;
+constexpr uint64_t kMaxProcessBytes = 1024 * kMiB * kSanitizer;
 // What one call may add to it: its response on both sides, or the largest of
 // these tables with two states.
-constexpr uint64_t kMaxCallBytes = 320 * kMiB;
+constexpr uint64_t kMaxCallBytes = 320 * kMiB * kSanitizer;
 constexpr uint32_t kNumWorkers = 2;
 constexpr uint32_t kNumPartitions = 16;
+// A dense one.
+constexpr uint32_t kLargeTable = 4;
 
 // Bytes: what the process has had at most since ForgetPeak.
 uint64_t PeakBytes() {
@@ -200,14 +208,16 @@ class RandomCallsTest : public testing::Test {
     config->set_reduction(v1::SUM);
     config->mutable_optimizer()->set_learning_rate(.1f);
     config->mutable_optimizer()->mutable_sgd();
-    if (messages_.OneIn(2)) {
+    if (id != kLargeTable && messages_.OneIn(2)) {
       config->mutable_sparse()->set_dim(messages_.One<uint32_t>({1, 8, 1024}));
       config->mutable_sparse()->set_accessor(v1::PLAIN);
       return request;
     }
     // More than a message takes, or more than a machine has.
-    const uint64_t size = messages_.One<uint64_t>(
-        {100, 100, 20 << 20, uint64_t{1} << (36 + messages_.Below(3))});
+    const uint64_t size =
+        id != kLargeTable
+            ? 100
+            : messages_.One<uint64_t>({20 << 20, uint64_t{1} << 36});
     config->mutable_dense()->set_size(size);
     config->mutable_dense()->set_block_size(size == 100       ? 50
                                             : size < 1u << 30 ? 1 << 20
@@ -258,9 +268,12 @@ class RandomCallsTest : public testing::Test {
   v1::PullDenseRequest PullDense() {
     v1::PullDenseRequest request;
     *request.mutable_header() = Header();
-    request.set_table(2 + messages_.Below(3));
+    request.set_table(messages_.OneIn(4) ? 2 : kLargeTable);
     const uint32_t blocks = messages_.One<uint32_t>({1, 2, 15, 16, 20});
-    for (uint32_t i = 0; i < blocks; ++i) request.add_blocks(i);
+    for (uint32_t i = 0; i < blocks; ++i) {
+      request.add_blocks(i);
+      request.add_known_versions(0);
+    }
     return request;
   }
 
@@ -415,7 +428,7 @@ class RandomCallsTest : public testing::Test {
     v1::PullSparseResponse response;
     const auto stub = v1::ParameterService::NewStub(other.channel());
     const grpc::Status status = stub->PullSparse(&context, Canary(), &response);
-    EXPECT_TRUE(status.ok() || IsOver())
+    EXPECT_TRUE(status.ok())
         << status.error_message() << "; the last call: " << last_ << " "
         << last_request_;
     if (status.ok()) {
@@ -457,7 +470,7 @@ TEST_F(RandomCallsTest, NoneMakesAServerLargeOrEndsIt) {
       EXPECT_LE(after, kMaxProcessBytes) << last_ << " " << last_request_;
       before = after;
     }
-    if (!IsOver()) ExpectThatOthersAreAnswered();
+    ExpectThatOthersAreAnswered();
     EndJob();
   }
   std::cout << jobs_ << " jobs, " << calls_ << " calls, " << answered
