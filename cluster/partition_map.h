@@ -4,6 +4,7 @@
 #ifndef OARLOCK_CLUSTER_PARTITION_MAP_H_
 #define OARLOCK_CLUSTER_PARTITION_MAP_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,11 @@ class PartitionMap {
   v1::PartitionMap ToProto() const;
 
   uint32_t num_partitions() const { return owners_.size(); }
+  // Partitions of which a server is the owner.
+  uint32_t NumOwned(ServerIndex server) const {
+    return static_cast<uint32_t>(
+        std::count(owners_.begin(), owners_.end(), server));
+  }
   uint32_t num_servers() const { return num_servers_; }
   int partition_bits() const { return partition_bits_; }
   uint64_t generation() const { return generation_; }

@@ -84,6 +84,7 @@ std::vector<TableView> ViewTables(
     TableView view;
     LoadSkewMeter across_servers;
     LoadSkewMeter across_partitions;
+    bool partitions_left_out = false;
   };
   std::map<uint32_t, Work> tables;
   for (const v1::ServerStatusResponse& server : servers) {
@@ -110,6 +111,7 @@ std::vector<TableView> ViewTables(
       work.view.shares.push_back({index, load, status.version()});
       AddLoad(load, &work.view.total);
       work.across_servers.Add(status, index);
+      work.partitions_left_out |= status.partitions_left_out();
       for (const v1::PartitionStatus& partition : status.partitions()) {
         work.across_partitions.Add(partition, index, partition.partition());
       }
@@ -118,7 +120,10 @@ std::vector<TableView> ViewTables(
   std::vector<TableView> views;
   for (auto& [id, work] : tables) {
     work.view.across_servers = work.across_servers.Result();
-    work.view.across_partitions = work.across_partitions.Result();
+    // Those of some servers alone would tell of another skew.
+    if (!work.partitions_left_out) {
+      work.view.across_partitions = work.across_partitions.Result();
+    }
     views.push_back(std::move(work.view));
   }
   return views;

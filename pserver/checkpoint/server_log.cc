@@ -286,9 +286,13 @@ absl::Status ServerLog::ReplayEviction(const storage::LogRecord& record) {
         " rounds, and it has ", complete_rounds));
   }
   registry_->clock().AdvanceTo(eviction.time);
-  std::vector<Key> keys((record.bytes.size() - sizeof(eviction)) / sizeof(Key));
-  std::memcpy(keys.data(), record.bytes.data() + sizeof(eviction),
-              keys.size() * sizeof(Key));
+  const absl::string_view rest =
+      absl::string_view(record.bytes).substr(sizeof(eviction));
+  std::vector<Key> keys(rest.size() / sizeof(Key));
+  // A step may have found nothing to evict.
+  if (!keys.empty()) {
+    std::memcpy(keys.data(), rest.data(), keys.size() * sizeof(Key));
+  }
   OARLOCK_RETURN_IF_ERROR(entry->sparse->EvictKeys(
       PartitionIndex(eviction.partition), keys, eviction.time));
   std::deque<uint64_t>& left = evictions_[TableId(eviction.table)];

@@ -16,6 +16,8 @@ namespace {
 
 // Keys of a table in one response about hot keys.
 constexpr uint32_t kMaxHotKeys = 1024;
+// Partitions in one response, some 40 bytes each.
+constexpr size_t kMaxPartitionsShown = size_t{1} << 19;
 // Of what a client says of itself, in responses and logs.
 constexpr size_t kMaxShownBytes = 256;
 
@@ -155,8 +157,8 @@ v1::ServerStatusResponse ServerAdminService::Impl::GetServerStatus(
   v1::ServerStatusResponse response;
   response.set_server_index(options_.server.value());
   response.set_server_generation(options_.server_generation.value());
-  for (v1::TableStatus& table :
-       registry_->Describe(request.with_partitions())) {
+  for (v1::TableStatus& table : registry_->Describe(
+           request.with_partitions() ? kMaxPartitionsShown : 0)) {
     *response.add_tables() = std::move(table);
   }
   response.set_held_pushes(registry_->HeldPushes());

@@ -254,6 +254,16 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         "table %d '%s' would be one more than the %d that a job may have",
         config.id(), config.name(), kMaxTables));
   }
+  size_t config_bytes = config.ByteSizeLong();
+  for (const TableEntry* entry : entries) {
+    config_bytes += entry->config.ByteSizeLong();
+  }
+  if (config_bytes > kMaxConfigBytesOfAll) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "with table %d '%s' the configurations of all tables would have %d "
+        "bytes; legal is up to %d",
+        config.id(), config.name(), config_bytes, kMaxConfigBytesOfAll));
+  }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
                            MakeEntry(config, map_, server_, tier_dir_,
                                      generation_, &clock_, monotonic_clock_));
@@ -421,13 +431,19 @@ void TableRegistry::ForgetWorker(WorkerIndex worker, Generation last) {
 }
 
 std::vector<v1::TableStatus> TableRegistry::Describe(
-    bool with_partitions) const {
+    size_t max_partitions) const {
   std::vector<v1::TableStatus> result;
+  size_t left = max_partitions;
   for (const TableEntry* entry : Entries()) {
     result.push_back(DescribeTable(*entry));
-    if (with_partitions && entry->sparse != nullptr) {
-      DescribePartitions(*entry->sparse, map_, server_, &result.back());
+    if (max_partitions == 0 || entry->sparse == nullptr) continue;
+    const size_t owned = map_.NumOwned(server_);
+    if (owned > left) {
+      result.back().set_partitions_left_out(true);
+      continue;
     }
+    left -= owned;
+    DescribePartitions(*entry->sparse, map_, server_, &result.back());
   }
   return result;
 }
@@ -440,6 +456,12 @@ absl::StatusOr<std::vector<v1::TableHotKeys>> TableRegistry::DescribeHotKeys(
     if (entry->sparse == nullptr) continue;
     names.push_back(entry->config.name());
     if (!table_name.empty() && table_name != names.back()) continue;
+    if ((result.size() + 1) * max_keys > kMaxHotKeysOfAll) {
+      return absl::OutOfRangeError(absl::StrFormat(
+          "%d keys of each table are more than the %d that a response has; "
+          "ask for fewer, or for one table",
+          max_keys, kMaxHotKeysOfAll));
+    }
     result.push_back(DescribeHotKeysOf(*entry, map_, max_keys));
   }
   if (!table_name.empty() && result.empty()) {

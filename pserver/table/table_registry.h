@@ -76,11 +76,14 @@ v1::TableStatus DescribeTable(const TableEntry& entry);
 // Thread-safe. Tables are created, never removed.
 class TableRegistry {
  public:
-  // Tables of one job; bytes of a table's name, which are printable, and of its
-  // encoded configuration.
+  // Tables of one job; bytes of a table's name, which are printable, of its
+  // encoded configuration, and of all configurations.
   static constexpr size_t kMaxTables = 1024;
   static constexpr size_t kMaxNameBytes = 255;
   static constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+  static constexpr size_t kMaxConfigBytesOfAll = size_t{16} << 20;
+  // Hot keys in one response, of all tables.
+  static constexpr size_t kMaxHotKeysOfAll = size_t{1} << 18;
 
   // Quorums wait by `clock`, which is monotonic and outlives this. `tier_dir`
   // as in ServerOptions. Versions of dense blocks are those of this incarnation
@@ -146,12 +149,13 @@ class TableRegistry {
   // caller makes sure that none of these comes any more.
   void ForgetWorker(WorkerIndex worker, Generation last);
 
-  // Every table as status responses show it, ascending by id; sparse ones with
-  // their partitions where `with_partitions`.
-  std::vector<v1::TableStatus> Describe(bool with_partitions = false) const;
+  // Every table as status responses show it, ascending by id. Sparse ones have
+  // their partitions as long as all together have at most `max_partitions`.
+  std::vector<v1::TableStatus> Describe(size_t max_partitions = 0) const;
 
   // The hottest keys of each sparse table, or of the one with this name, at
-  // most `max_keys` of a table. NotFound when no sparse table has the name.
+  // most `max_keys` of a table. NotFound when no sparse table has the name;
+  // OutOfRange when that may be more than kMaxHotKeysOfAll.
   absl::StatusOr<std::vector<v1::TableHotKeys>> DescribeHotKeys(
       const std::string& table_name, size_t max_keys) const;
   // The job's logical time: aggregators stamp pushes with it.

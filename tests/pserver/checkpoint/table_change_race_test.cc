@@ -115,7 +115,7 @@ class TableChangeRaceTest : public ::testing::Test {
   }
 
   void AskForStatus() {
-    EXPECT_EQ(registry_.Describe(/*with_partitions=*/true).size(), 2u);
+    EXPECT_EQ(registry_.Describe(/*max_partitions=*/1000).size(), 2u);
     EXPECT_TRUE(registry_.DescribeHotKeys("embedding", 3).ok());
     EXPECT_EQ(registry_.HeldPushes(), 0u);
     MetricsSnapshot snapshot;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/mix.h"
 #include "cluster/partition_map.h"
@@ -179,7 +180,7 @@ TEST_F(TableRegistryTest, DescribeTellsOfEachOwnPartitionIfAsked) {
     ++expected[PartitionOfMix(Mix(key), kTestPartitionBits).value()];
   }
   EXPECT_EQ(registry_.Describe()[0].partitions_size(), 0);
-  const v1::TableStatus table = registry_.Describe(true)[0];
+  const v1::TableStatus table = registry_.Describe(1u << kTestPartitionBits)[0];
   std::map<uint32_t, uint64_t> rows;
   std::map<uint32_t, uint64_t> pushed_rows;
   for (const v1::PartitionStatus& partition : table.partitions()) {
@@ -189,6 +190,71 @@ TEST_F(TableRegistryTest, DescribeTellsOfEachOwnPartitionIfAsked) {
   }
   EXPECT_EQ(rows, expected);
   EXPECT_EQ(pushed_rows, expected);
+}
+
+TEST_F(TableRegistryTest, AStatusHasAsManyPartitionsAsAResponseHolds) {
+  for (uint32_t id = 1; id <= 3; ++id) {
+    v1::TableConfig config = SparseConfig(4, -1);
+    config.set_id(id);
+    config.set_name(absl::StrCat("table", id));
+    ASSERT_TRUE(registry_.Create(config).ok());
+  }
+  constexpr size_t kPartitions = 1u << kTestPartitionBits;
+  const auto with_partitions = [this](size_t max_partitions) {
+    int tables = 0;
+    for (const v1::TableStatus& table : registry_.Describe(max_partitions)) {
+      EXPECT_EQ(table.partitions().empty(), table.partitions_left_out());
+      tables += !table.partitions().empty();
+    }
+    return tables;
+  };
+  EXPECT_EQ(with_partitions(2 * kPartitions - 1), 1);
+  EXPECT_EQ(with_partitions(2 * kPartitions), 2);
+  EXPECT_EQ(with_partitions(2 * kPartitions + 1), 2);
+  EXPECT_EQ(with_partitions(3 * kPartitions), 3);
+  // Who does not ask misses none.
+  EXPECT_FALSE(registry_.Describe()[0].partitions_left_out());
+}
+
+TEST_F(TableRegistryTest, ConfigurationsHaveALimitTogether) {
+  size_t bytes = 0;
+  absl::Status status;
+  uint32_t id = 0;
+  while (status.ok()) {
+    v1::TableConfig config = DenseConfig(5000, 10, 1);
+    config.set_id(++id);
+    config.set_name(absl::StrCat("table", id));
+    config.mutable_dense()->clear_parameters();
+    for (int i = 0; i < 5000; ++i) {
+      v1::DenseParameter* parameter = config.mutable_dense()->add_parameters();
+      parameter->set_name(absl::StrCat(std::string(180, 'p'), i));
+      parameter->set_offset(i);
+      parameter->add_shape(1);
+      parameter->mutable_initializer()->set_constant(0);
+    }
+    ASSERT_LE(config.ByteSizeLong(), TableRegistry::kMaxConfigBytes);
+    status = registry_.Create(config);
+    if (status.ok()) bytes += config.ByteSizeLong();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_LE(bytes, TableRegistry::kMaxConfigBytesOfAll);
+  EXPECT_GT(bytes, TableRegistry::kMaxConfigBytesOfAll -
+                       TableRegistry::kMaxConfigBytes);
+}
+
+TEST_F(TableRegistryTest, HotKeysOfAllTablesFitAResponse) {
+  for (uint32_t id = 1; id <= 2; ++id) {
+    v1::TableConfig config = SparseConfig(4, -1);
+    config.set_id(id);
+    config.set_name(absl::StrCat("table", id));
+    ASSERT_TRUE(registry_.Create(config).ok());
+  }
+  constexpr size_t kHalf = TableRegistry::kMaxHotKeysOfAll / 2;
+  EXPECT_TRUE(registry_.DescribeHotKeys("", kHalf - 1).ok());
+  EXPECT_TRUE(registry_.DescribeHotKeys("", kHalf).ok());
+  EXPECT_EQ(registry_.DescribeHotKeys("", kHalf + 1).status().code(),
+            absl::StatusCode::kOutOfRange);
+  EXPECT_TRUE(registry_.DescribeHotKeys("table1", kHalf + 1).ok());
 }
 
 TEST_F(TableRegistryTest, HotKeysAreThoseOfTheSparseTables) {
