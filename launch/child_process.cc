@@ -4,11 +4,9 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -16,90 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/status_macros.h"
+#include "launch/after_fork.h"
 
 namespace oarlock::launch {
 namespace {
-
-absl::Status ErrnoError(absl::string_view what, int error) {
-  return absl::UnavailableError(
-      absl::StrCat(what, " failed: ", std::strerror(error)));
-}
-
-// Reads exactly `size` bytes, or returns false.
-bool ReadFully(int fd, void* data, size_t size) {
-  char* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t got = read(fd, at, size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    size -= got;
-  }
-  return true;
-}
-
-void DefaultSignals() {
-  for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action = {};
-    action.sa_handler = SIG_DFL;
-    sigaction(signal, &action, nullptr);
-  }
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
-// A message to the guardian. Should that be dead, the children still have their
-// death signal.
-void Tell(int socket, int32_t message) {
-  [[maybe_unused]] const ssize_t sent =
-      send(socket, &message, sizeof(message), MSG_NOSIGNAL);
-}
-
-void OpenNull(int fd, int flags) {
-  const int null = open("/dev/null", flags);
-  if (null >= 0 && null != fd) dup2(null, fd);
-}
-
-// The guardian's whole life. Only async-signal-safe calls: the launcher may
-// have had threads. A group's number stands for "guard it", its negative for
-// "forget it".
-[[noreturn]] void RunGuardian(int socket, int32_t* groups, int capacity) {
-  setsid();
-  DefaultSignals();
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
-    struct sigaction action = {};
-    action.sa_handler = SIG_IGN;
-    sigaction(signal, &action, nullptr);
-  }
-  prctl(PR_SET_NAME, "oarlock-guard");
-  OpenNull(0, O_RDONLY);
-  OpenNull(1, O_WRONLY);
-  OpenNull(2, O_WRONLY);
-  // Nobody's pipe or socket may stay open because of this process.
-  if (socket != 3) {
-    dup2(socket, 3);
-    socket = 3;
-  }
-  close_range(4, ~0U, 0);
-  int size = 0;
-  int32_t message;
-  while (ReadFully(socket, &message, sizeof(message))) {
-    if (message > 0 && size < capacity) {
-      groups[size++] = message;
-      continue;
-    }
-    for (int i = 0; i < size; ++i) {
-      if (groups[i] == -message) {
-        groups[i] = groups[--size];
-        break;
-      }
-    }
-  }
-  for (int i = 0; i < size; ++i) kill(-groups[i], SIGKILL);
-  _exit(0);
-}
 
 // What a child does between fork and exec, and what it needs for it, made
 // before: only async-signal-safe calls are allowed there.
@@ -108,7 +26,7 @@ struct ExecPlan {
   std::vector<char*> environment;
   int log = -1;
   int error_pipe = -1;
-  int guardian = -1;
+  const Guardian* guardian = nullptr;
   pid_t launcher = 0;
 };
 
@@ -118,7 +36,7 @@ struct ExecPlan {
   // The launcher may have died before that.
   if (getppid() != plan.launcher) _exit(1);
   // From the child, so that it is guarded before it can start anything.
-  Tell(plan.guardian, getpid());
+  plan.guardian->TellFromChild(getpid());
   DefaultSignals();
   OpenNull(0, O_RDONLY);
   dup2(plan.log, 1);
@@ -140,32 +58,6 @@ std::vector<char*> Pointers(std::vector<std::string>* strings) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Guardian>> Guardian::Start(int max_groups) {
-  // A socket, since writing to it can do without SIGPIPE.
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return ErrnoError("socketpair", errno);
-  }
-  std::vector<int32_t> groups(max_groups);
-  const pid_t pid = fork();
-  if (pid == 0) RunGuardian(ends[0], groups.data(), max_groups);
-  const int error = errno;
-  close(ends[0]);
-  if (pid < 0) {
-    close(ends[1]);
-    return ErrnoError("starting the guardian process", error);
-  }
-  return std::unique_ptr<Guardian>(new Guardian(pid, ends[1]));
-}
-
-Guardian::~Guardian() {
-  close(socket_);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
-
-void Guardian::Forget(pid_t group) { Tell(socket_, -group); }
-
 std::string ExitStatus::Describe() const {
   if (signal == 0) return absl::StrCat("exit code ", exit_code);
   return absl::StrCat("signal ", signal, " (", strsignal(signal), ")");
@@ -183,7 +75,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   plan.argv = Pointers(&argv);
   plan.environment = Pointers(&environment);
   plan.launcher = getpid();
-  plan.guardian = options.guardian->socket();
+  plan.guardian = options.guardian;
   plan.log = open(options.log_file.c_str(),
                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (plan.log < 0) {
@@ -208,6 +100,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   }
   // Here as well, so that the group exists before anyone signals it.
   setpgid(pid, pid);
+  options.guardian->Add(pid);
   std::unique_ptr<ChildProcess> child(new ChildProcess(pid, options.guardian));
   int exec_error = 0;
   const bool failed = ReadFully(ends[0], &exec_error, sizeof(exec_error));

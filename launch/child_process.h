@@ -1,10 +1,8 @@
 // Processes that never outlive their launcher.
 //
 // Every child leads a process group of its own and gets SIGKILL when the thread
-// that started it dies (PR_SET_PDEATHSIG). Its children do not: a guardian
-// process, which holds one end of a socket, kills all groups when the
-// launcher's end closes, whatever the launcher died of. A process that leaves
-// its group (setsid) is out of reach.
+// that started it dies (PR_SET_PDEATHSIG). Its children do not: for them there
+// is a guardian. A process that leaves its group (setsid) is out of reach.
 
 #ifndef OARLOCK_LAUNCH_CHILD_PROCESS_H_
 #define OARLOCK_LAUNCH_CHILD_PROCESS_H_
@@ -18,31 +16,9 @@
 
 #include "absl/status/statusor.h"
 #include "cluster/environment.h"
+#include "launch/guardian.h"
 
 namespace oarlock::launch {
-
-// Kills process groups when this process is gone. Not thread-safe.
-class Guardian {
- public:
-  // `max_groups` may be guarded at one time.
-  static absl::StatusOr<std::unique_ptr<Guardian>> Start(int max_groups);
-  // Kills every group that is still guarded, and waits for that.
-  ~Guardian();
-  Guardian(const Guardian&) = delete;
-  Guardian& operator=(const Guardian&) = delete;
-
-  // Where a child sends its own number (int32) before it runs its program.
-  int socket() const { return socket_; }
-  // REQUIRES: the group's leader is not yet waited for, so that its number
-  // cannot be another's.
-  void Forget(pid_t group);
-
- private:
-  Guardian(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
-
-  const pid_t pid_;
-  const int socket_;
-};
 
 struct ExitStatus {
   // 0 when it ended by a signal.

@@ -134,6 +134,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   absl::Status started = StartAll();
   while (started.ok() && (NumRunning() > 0 || restarting_all_)) {
     options_.tick();
+    KeepGuardian();
     while (const int signal = signals.Next()) HandleSignal(signal);
     HandleStopRequest();
     PollAll();
@@ -165,6 +166,24 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   OARLOCK_RETURN_IF_ERROR(started);
   options_.tick();
   return exit_code_.value_or(0);
+}
+
+void Launcher::KeepGuardian() {
+  const pid_t before = guardian_->pid();
+  const absl::StatusOr<bool> renewed = guardian_->Renew();
+  if (!renewed.ok()) {
+    if (std::exchange(unguarded_, true)) return;
+    spdlog::warn(
+        "the guardian, which ends all processes should this launcher die, is "
+        "dead, and there is no other yet: {}",
+        std::string(renewed.status().message()));
+  } else if (*renewed) {
+    unguarded_ = false;
+    spdlog::warn(
+        "the guardian (pid {}), which ends all processes should this launcher "
+        "die, was dead; another one (pid {}) has its place",
+        before, guardian_->pid());
+  }
 }
 
 absl::Status Launcher::LockLogs() {

@@ -124,6 +124,8 @@ class Launcher {
   // way.
   static constexpr int kUsageExitCode = 2;
 
+  // Another guardian has the place of one that died.
+  void KeepGuardian();
   absl::Status LockLogs();
   // Tells `oarlock ctl` of the job, and its processes the token.
   absl::Status WriteJobFiles();
@@ -158,6 +160,8 @@ class Launcher {
   // That it has made; else empty.
   std::string made_token_file_;
   std::unique_ptr<Guardian> guardian_;
+  // It died, and none could be started in its place.
+  bool unguarded_ = false;
   std::vector<std::unique_ptr<Process>> processes_;
   // Of processes_, not yet handled.
   std::vector<std::pair<Process*, ExitStatus>> ended_;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,18 @@ constexpr char kTree[] =
     "echo $! > $DIR/child.$name\n"
     "echo $$ > $DIR/$name\n";
 constexpr char kForever[] = "while true; do sleep 0.05; done\n";
+
+// A child of a process by its name (/proc/PID/comm); 0: there is none.
+pid_t ChildNamed(const std::string& name, pid_t parent) {
+  std::istringstream children(
+      ReadFile(absl::StrCat("/proc/", parent, "/task/", parent, "/children")));
+  for (pid_t pid = 0; children >> pid;) {
+    if (ReadFile(absl::StrCat("/proc/", pid, "/comm")) == name + "\n") {
+      return pid;
+    }
+  }
+  return 0;
+}
 
 class LaunchCommandTest : public testing::Test {
  protected:
@@ -80,6 +93,23 @@ TEST_F(LaunchCommandTest, NothingSurvivesKillMinusNineOfTheLauncher) {
   const auto launcher =
       Launch(absl::StrCat("trap '' TERM INT HUP\n", kTree, kForever));
   const std::vector<pid_t> pids = AwaitTree();
+  launcher->Signal(SIGKILL);
+  EXPECT_EQ(launcher->Wait(), -SIGKILL);
+  ExpectAllGone(pids);
+}
+
+TEST_F(LaunchCommandTest, AnotherGuardianHasThePlaceOfOneThatDied) {
+  const auto launcher =
+      Launch(absl::StrCat("trap '' TERM INT HUP\n", kTree, kForever));
+  const std::vector<pid_t> pids = AwaitTree();
+  const pid_t guardian = ChildNamed("oarlock-guard", launcher->pid());
+  ASSERT_GT(guardian, 0);
+  ASSERT_EQ(kill(guardian, SIGKILL), 0);
+  ASSERT_TRUE(Eventually([&] {
+    return absl::StrContains(launcher->Output(),
+                             absl::StrCat("the guardian (pid ", guardian, ")"));
+  }));
+  for (const pid_t pid : pids) EXPECT_FALSE(IsGone(pid));
   launcher->Signal(SIGKILL);
   EXPECT_EQ(launcher->Wait(), -SIGKILL);
   ExpectAllGone(pids);
