@@ -181,6 +181,8 @@ class Coordinator {
   absl::Status Drain(const std::string& reason);
   // This process was asked to stop: unless it is over, the job fails.
   void Stop(const std::string& reason);
+  // A job that is being ended does not wait for workers: none is left.
+  void EndWithoutWorkers();
 
   // Lets time go by: leases, graces and waits that ran out. To be called every
   // tenth of the lease or so.
@@ -301,6 +303,7 @@ class Coordinator {
   TrainingState training_ ABSL_GUARDED_BY(mutex_);
   JobState job_ ABSL_GUARDED_BY(mutex_);
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
+  bool without_workers_ ABSL_GUARDED_BY(mutex_) = false;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   CallLogger calls_ ABSL_GUARDED_BY(mutex_);
 };

@@ -25,6 +25,12 @@ void Coordinator::Stop(const std::string& reason) {
   EndJob(end).IgnoreError();
 }
 
+void Coordinator::EndWithoutWorkers() {
+  // The next check of deadlines sees it.
+  absl::MutexLock lock(&mutex_);
+  without_workers_ = true;
+}
+
 absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
   Replies replies;
   {
@@ -86,8 +92,8 @@ void Coordinator::Reconcile(absl::Time now, Replies* replies) {
     job_.ending = job_.over = true;
     spdlog::info("the job is done: all {} workers have finished",
                  workers_.size());
-  } else if (job_.ending &&
-             (!any_alive || now - ending_since_ > options_.drain_grace)) {
+  } else if (job_.ending && (!any_alive || without_workers_ ||
+                             now - ending_since_ > options_.drain_grace)) {
     job_.over = true;
   }
 }

@@ -159,10 +159,15 @@ class Fleet::ServerRole {
              std::unique_ptr<MetricsServer> metrics)
       : server_(std::move(server)),
         metrics_(std::move(metrics)),
-        stop_([s = server_.get()](int signal) {
-          spdlog::info("signal {}: draining", signal);
-          s->Shutdown();
-        }) {
+        stop_(
+            [s = server_.get()](int signal) {
+              spdlog::info("signal {}: draining", signal);
+              s->Shutdown();
+            },
+            [s = server_.get()](int signal) {
+              spdlog::info("signal {} again: no worker is waited for", signal);
+              s->EndWithoutWorkers();
+            }) {
     if (metrics_ == nullptr) return;
     metrics_->Serve([s = server_.get()](MetricsSnapshot* snapshot) {
       s->CollectMetrics(snapshot);

@@ -121,6 +121,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   failure_.clear();
   kill_at_ = linger_until_ = absl::InfiniteFuture();
   workers_done_ = interrupted_ = restarting_all_ = workers_signaled_ = false;
+  unguarded_ = hastened_ = false;
   restarts_of_all_ = options_.attempts_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   OARLOCK_RETURN_IF_ERROR(LockLogs());
@@ -141,6 +142,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
     RestartAllWhenEnded();
     RestartDue();
     HandleWorkersDone();
+    HastenServers();
     if (follower_ != nullptr) follower_->Poll();
     spdlog::default_logger()->flush();
     if (clock_.Now() >= kill_at_) {
@@ -487,6 +489,19 @@ void Launcher::HandleStopRequest() {
   spdlog::warn("{}; {} {} processes of this node", request->reason,
                request->kill ? "killing" : "stopping", NumRunning());
   StopAll(request->kill ? SIGKILL : SIGTERM, options_.stop_grace);
+}
+
+void Launcher::HastenServers() {
+  // All workers are of this node and have gone: no server has to wait until
+  // they know.
+  if (!exit_code_.has_value() || *exit_code_ == 0 || WorkersRun() ||
+      NumLocalWorkers() != static_cast<int>(plan_->worker_endpoints.size()) ||
+      std::exchange(hastened_, true)) {
+    return;
+  }
+  for (auto& process : processes_) {
+    if (process->child != nullptr) process->child->Signal(SIGTERM);
+  }
 }
 
 void Launcher::HandleWorkersDone() {

@@ -124,6 +124,8 @@ class Launcher {
   // way.
   static constexpr int kUsageExitCode = 2;
 
+  // Servers of a job that was stopped end as soon as its workers have.
+  void HastenServers();
   // Another guardian has the place of one that died.
   void KeepGuardian();
   absl::Status LockLogs();
@@ -162,6 +164,7 @@ class Launcher {
   std::unique_ptr<Guardian> guardian_;
   // It died, and none could be started in its place.
   bool unguarded_ = false;
+  bool hastened_ = false;
   std::vector<std::unique_ptr<Process>> processes_;
   // Of processes_, not yet handled.
   std::vector<std::pair<Process*, ExitStatus>> ended_;

@@ -190,6 +190,7 @@ class Server::Impl {
   }
   void CollectMetrics(MetricsSnapshot* snapshot) const;
   void Shutdown() ABSL_LOCKS_EXCLUDED(shutdown_mutex_);
+  void EndWithoutWorkers();
 
   int port() const { return listener_->port(); }
   std::string endpoint() const {
@@ -318,6 +319,10 @@ void Server::Impl::Shutdown() {
   spdlog::info("server {} has shut down", options_.server_index);
 }
 
+void Server::Impl::EndWithoutWorkers() {
+  if (state_->coordinator != nullptr) state_->coordinator->EndWithoutWorkers();
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ServerOptions& options) {
   OARLOCK_RETURN_IF_ERROR(options.Validate());
@@ -360,6 +365,8 @@ void Server::CollectMetrics(MetricsSnapshot* snapshot) const {
   impl_->CollectMetrics(snapshot);
 }
 void Server::Shutdown() { impl_->Shutdown(); }
+
+void Server::EndWithoutWorkers() { impl_->EndWithoutWorkers(); }
 
 std::vector<const Metric*> ServerMetrics() {
   std::vector<const Metric*> metrics = {&kInfo, &kUptime};

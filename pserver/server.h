@@ -56,6 +56,9 @@ class Server {
   // ControlLoop::kLinger longer. Idempotent; returns when all is done. Not to
   // be called from a signal handler.
   void Shutdown();
+  // No worker is left that would have to learn that the job ends: a Shutdown
+  // under way does not wait for any.
+  void EndWithoutWorkers();
 
  private:
   class Impl;

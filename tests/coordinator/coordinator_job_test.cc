@@ -94,6 +94,16 @@ TEST_F(CoordinatorJobTest, DrainWaitsForWorkersButNotForEver) {
   EXPECT_THAT(coordinator_->Job().reason, HasSubstr("enough"));
 }
 
+TEST_F(CoordinatorJobTest, AnEndWithoutWorkersWaitsForNone) {
+  Register(0);
+  coordinator_->Stop("asked to");
+  Pass(absl::Milliseconds(200), {});
+  EXPECT_FALSE(coordinator_->Job().over);
+  coordinator_->EndWithoutWorkers();
+  Pass(absl::Milliseconds(200), {});
+  EXPECT_TRUE(coordinator_->Job().over);
+}
+
 TEST_F(CoordinatorJobTest, LostWorkersRangesAreDoneByOthers) {
   const uint64_t a = Register(0);
   const uint64_t b = Register(1);

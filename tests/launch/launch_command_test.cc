@@ -136,6 +136,23 @@ TEST_F(LaunchCommandTest, SignalsAreForwardedAndEndTheJob) {
   }
 }
 
+// Server 0 waits until workers know that the job ends; these are gone.
+TEST_F(LaunchCommandTest, ServersHearOnceMoreWhenTheWorkersHaveGone) {
+  const auto launcher = Launch(absl::StrCat(
+      "if [ $TRAINING_ROLE = PSERVER ]; then\n"
+      "  trap 'echo TERM; trap \"echo again; exit 143\" TERM' TERM\n"
+      "fi\n",
+      kTree, kForever));
+  const std::vector<pid_t> pids = AwaitTree();
+  launcher->Signal(SIGTERM);
+  EXPECT_EQ(launcher->Wait(), 128 + SIGTERM);
+  ExpectAllGone(pids);
+  for (const char* log : {"serverlog.0", "serverlog.1"}) {
+    EXPECT_EQ(ReadScriptLog(absl::StrCat(folder_.path(), "/logs/", log)),
+              "TERM\nagain\n");
+  }
+}
+
 TEST_F(LaunchCommandTest, ASecondSignalKills) {
   const auto launcher =
       Launch(absl::StrCat("trap '' INT TERM\n", kTree, kForever));
