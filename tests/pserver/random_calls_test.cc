@@ -291,8 +291,8 @@ class RandomCallsTest : public testing::Test {
     return request;
   }
 
-  // Calls a method. An answer that no limit of a message lets through has no
-  // place among those that a server makes.
+  // Calls a method. A server makes no response that is larger than a message
+  // may be.
   absl::Status CallAnything(const std::string& method, const Message& request) {
     grpc::GenericStub stub(job_->client(0).channel());
     grpc::ClientContext context;
