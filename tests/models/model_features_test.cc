@@ -199,6 +199,7 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   const auto [norm, workers] = GetParam();
   constexpr double kMean = 3, kDeviation = 4;
   const int rounds = workers == 1 ? 1000 : 150;
+  const int examples_of_step = workers > 100 ? 5 : 50;
   ModelOptions options;
   options.num_dense = 1;
   options.num_slots = 4;
@@ -210,7 +211,7 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   ASSERT_EQ(spec.table, "statistics");
   ASSERT_EQ(spec.num_fixed_keys, 1u);
   nn::StepShape shape = ShapeFor(*model, false);
-  shape.num_examples = 50;
+  shape.num_examples = examples_of_step;
   nn::RandomStep step(shape, kSeed);
   std::fill(step.rows.back().begin(), step.rows.back().end(), 0);
   std::vector<uint32_t> first(1, 0);
@@ -242,15 +243,15 @@ TEST_P(NormLearningTest, RowsComeToHoldMeanAndVariance) {
   const double variance = (start + step.rows.back()[2]) / count;
   // Data norm remembers 10,000 examples of a standard normal among these, batch
   // norm only those of the last hundred rounds or so.
-  const double examples = rounds * workers * 50.0;
+  const double examples = 1.0 * rounds * workers * examples_of_step;
   const double drawn_to_0 = data ? kMean * 1e4 / (1e4 + examples) : 0;
   EXPECT_NEAR(mean, kMean - drawn_to_0, 0.25) << "seed " << kSeed;
   // The first squares were those of distances to other means.
   EXPECT_NEAR(std::sqrt(variance), kDeviation,
               data && workers == 1 ? 0.75 : 0.25);
-  const double expected =
-      data ? 1e4 + examples
-           : workers * 50.0 * (1 - std::pow(.99, rounds)) / (1 - .99);
+  const double expected = data ? 1e4 + examples
+                               : 1.0 * workers * examples_of_step *
+                                     (1 - std::pow(.99, rounds)) / (1 - .99);
   EXPECT_NEAR(count, expected, expected * 1e-3);
   // Floats behind the three are nobody's.
   for (size_t i = 3; i < spec.row_dim; ++i) {
