@@ -391,6 +391,8 @@ absl::Status Trainer::WarnOfQuality(const PhaseId& phase) {
   LargestNumbers numbers;
   numbers.dense_feature = progress_.largest_dense().magnitude;
   numbers.dense_column = progress_.largest_dense().column;
+  numbers.may_transform =
+      DataFormatOf(config_) == data::DataOptions::Format::kCriteo;
   if (const auto replica = dense_->Current(); replica != nullptr) {
     for (const float value : replica->values) {
       numbers.weight = std::max(numbers.weight, std::abs(value));

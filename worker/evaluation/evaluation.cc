@@ -52,6 +52,23 @@ bool LacksItsCheckpoint(const EarlyStopVerdict& verdict,
          verdict.best->trained_examples() == evaluation.trained_examples();
 }
 
+// FailedPrecondition for an evaluation of test files that no other can be
+// better or worse than.
+absl::Status CheckComparable(const EarlyStopOptions& options,
+                             const v1::Evaluation& evaluation) {
+  if (options.metric != EarlyStopOptions::Metric::kAuc ||
+      !std::isnan(evaluation.auc()) ||
+      absl::StartsWith(evaluation.work(), "predict/")) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "AUC of the test files ",
+      AucText(evaluation.auc(), /*digits=*/4, evaluation.label_mean(),
+              evaluation.examples()),
+      ", and --early_stop_metric is auc; name test files with both, or give "
+      "--early_stop_metric logloss"));
+}
+
 double LabelMean(double label_sum, uint64_t num_examples) {
   return num_examples == 0 ? 0 : label_sum / static_cast<double>(num_examples);
 }
@@ -156,6 +173,7 @@ absl::Status ConcludeEvaluation(const v1::JobConfig& config,
     }
   } else {
     LogEvaluation(evaluation);
+    OARLOCK_RETURN_IF_ERROR(CheckComparable(options, evaluation));
     if (evaluation.best() && job->takes_cuts()) {
       OARLOCK_RETURN_IF_ERROR(KeepBest(job, std::move(evaluation)));
     }

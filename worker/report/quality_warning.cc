@@ -15,9 +15,10 @@ constexpr uint64_t kFewSteps = 100;
 std::string ReasonOf(const LargestNumbers& numbers, double learning_rate) {
   if (numbers.dense_feature > kLarge) {
     return absl::StrFormat(
-        "dense feature %d has values up to %.3g: scale it, or give "
-        "--dense_transform log1p or --dense_norm batch",
-        numbers.dense_column, numbers.dense_feature);
+        "dense feature %d has values up to %.3g: scale it, or give %s"
+        "--dense_norm batch",
+        numbers.dense_column, numbers.dense_feature,
+        numbers.may_transform ? "--dense_transform log1p or " : "");
   }
   if (numbers.weight > kLarge) {
     return absl::StrFormat(

@@ -30,6 +30,8 @@ struct LargestNumbers {
   size_t dense_column = 0;
   // The largest magnitude of a dense parameter.
   float weight = 0;
+  // --dense_transform can change the feature: the format is Criteo's.
+  bool may_transform = false;
 };
 
 // The natural logloss of predicting `rate` for every example: the entropy of

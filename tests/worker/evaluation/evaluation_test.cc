@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "tests/data/test_files.h"
@@ -177,6 +179,30 @@ TEST_F(EvaluationTest, TestFilesWithoutExamplesAreNoErrorUnlessTheyMayStopIt) {
                   HasSubstr("has no examples, so there are no metrics and "
                             "--early_stop_metric auc would never stop"));
     }
+  }
+}
+
+TEST_F(EvaluationTest, TestFilesOfOneClassAreAnErrorIfTheirAucMayStopIt) {
+  const std::string all = data::ReadAll(folder_->Path("part-1"));
+  std::string clicks;
+  for (const absl::string_view line : absl::StrSplit(all, '\n')) {
+    if (absl::StartsWith(line, "1\t")) absl::StrAppend(&clicks, line, "\n");
+  }
+  v1::JobConfig config = Config();
+  config.clear_test_files();
+  config.add_test_files(copies_.Write("clicks", clicks));
+  ExpectOk(RunLocalJob(config));
+  config.set_early_stop_metric("logloss");
+  ExpectOk(RunLocalJob(config));
+  config.set_early_stop_metric("auc");
+  for (const JobOutcome& outcome :
+       {RunLocalJob(config), RunClusterJob(config, 1, 2)}) {
+    EXPECT_EQ(outcome.statuses[0].code(), absl::StatusCode::kFailedPrecondition)
+        << outcome.statuses[0];
+    EXPECT_THAT(std::string(outcome.statuses[0].message()),
+                testing::MatchesRegex("AUC of the test files cannot be told: "
+                                      "all [0-9]+ labels are 1, and "
+                                      "--early_stop_metric is auc; .*"));
   }
 }
 

@@ -47,7 +47,9 @@ TEST(QualityWarningTest, TheLikeliestReasonIsNamed) {
                                   "that of predicting the rate of clicks, "
                                   "0.25, for every example; dense feature 4 "
                                   "has values up to 1.7e+09"));
-  EXPECT_THAT(feature, HasSubstr("--dense_norm batch"));
+  EXPECT_THAT(feature, HasSubstr("scale it, or give --dense_norm batch"));
+  EXPECT_THAT(QualityWarning(bad, {1.7e9f, 4, 5e6f, true}, 10),
+              HasSubstr("give --dense_transform log1p or --dense_norm batch"));
   EXPECT_THAT(QualityWarning(bad, {1000, 4, 1001}, 10),
               HasSubstr("weights are up to 1e+03: lower --learning_rate, which "
                         "is 10"));
