@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "cluster/role_resolver.h"
-#include "cluster/security.h"
+#include "cluster/loopback.h"
 
 namespace oarlock::cluster {
 

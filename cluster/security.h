@@ -18,9 +18,6 @@
 
 namespace oarlock::cluster {
 
-// Whether `endpoint` ("host:port", "[::1]:80") names this machine's loopback.
-bool IsLoopback(const std::string& endpoint);
-
 // FailedPrecondition (one line, says what to give) when `endpoint` is beyond
 // loopback and neither TLS with a token nor `insecure` is given;
 // InvalidArgument when only some of the TLS files are; NotFound for a file

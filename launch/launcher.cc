@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cluster/job_file.h"
-#include "cluster/security.h"
+#include "cluster/loopback.h"
 #include "launch/program.h"
 
 namespace oarlock::launch {

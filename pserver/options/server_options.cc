@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "cluster/endpoint.h"
+#include "cluster/loopback.h"
 #include "wire/wire_limits.h"
 
 namespace oarlock::pserver {

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "cluster/security.h"
+#include "cluster/security_options.h"
 
 namespace oarlock::pserver {
 

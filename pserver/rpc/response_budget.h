@@ -45,19 +45,16 @@ class ResponseBudget {
       return absl::OkStatus();
     }
     // The same for a response that is made now. ResourceExhausted, too, where
-    // all calls' responses would take more than max_response_bytes.
+    // all calls' responses would take more than max_response_bytes. A refused
+    // one takes nothing, or it would keep out others until its call ends.
     absl::Status Take(uint64_t bytes) {
-      const uint64_t before =
-          budget_->bytes_.fetch_add(bytes, std::memory_order_relaxed);
-      taken_ += bytes;
-      // A response that is alone always has room.
-      if (before > 0 && before + bytes > budget_->max_response_bytes_) {
-        return absl::ResourceExhaustedError(absl::StrFormat(
-            "responses that are on the way would have %d bytes; legal is up to "
-            "%d; call again, slower",
-            before + bytes, budget_->max_response_bytes_));
+      if (absl::Status status = Plan(bytes); !status.ok()) return status;
+      if (absl::Status status = budget_->Add(bytes); !status.ok()) {
+        planned_ -= bytes;
+        return status;
       }
-      return Plan(bytes);
+      taken_ += bytes;
+      return absl::OkStatus();
     }
 
    private:
@@ -76,6 +73,21 @@ class ResponseBudget {
   }
 
  private:
+  absl::Status Add(uint64_t bytes) {
+    uint64_t before = bytes_.load(std::memory_order_relaxed);
+    do {
+      // A response that is alone always has room.
+      if (before > 0 && before + bytes > max_response_bytes_) {
+        return absl::ResourceExhaustedError(absl::StrFormat(
+            "responses that are on the way would have %d bytes; legal is up to "
+            "%d; call again, slower",
+            before + bytes, max_response_bytes_));
+      }
+    } while (!bytes_.compare_exchange_weak(before, before + bytes,
+                                           std::memory_order_relaxed));
+    return absl::OkStatus();
+  }
+
   const uint64_t max_response_bytes_;
   std::atomic<uint64_t> bytes_ = 0;
 };

@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "cluster/partition_map.h"
+#include "tests/base/eventually.h"
 #include "tests/base/test_folder.h"
 #include "tests/pserver/mini_job.h"
 #include "tests/pserver/random_messages.h"
@@ -422,12 +423,17 @@ class RandomCallsTest : public testing::Test {
   // Somebody else gets in and is answered.
   void ExpectThatOthersAreAnswered() {
     const Client other(job_->options(0).server_endpoints[0]);
-    grpc::ClientContext context;
-    context.set_deadline(GrpcDeadline(absl::Seconds(20)));
-    context.set_wait_for_ready(true);
-    v1::PullSparseResponse response;
     const auto stub = v1::ParameterService::NewStub(other.channel());
-    const grpc::Status status = stub->PullSparse(&context, Canary(), &response);
+    v1::PullSparseResponse response;
+    grpc::Status status;
+    // Responses to others may still be on the way.
+    Eventually([&] {
+      grpc::ClientContext context;
+      context.set_deadline(GrpcDeadline(absl::Seconds(20)));
+      context.set_wait_for_ready(true);
+      status = stub->PullSparse(&context, Canary(), &response);
+      return status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED;
+    });
     EXPECT_TRUE(status.ok())
         << status.error_message() << "; the last call: " << last_ << " "
         << last_request_;
