@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "cluster/role_resolver.h"
 #include "cluster/loopback.h"
+#include "cluster/role_resolver.h"
 
 namespace oarlock::cluster {
 

@@ -1,6 +1,5 @@
 #include "cluster/security.h"
 
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
