@@ -4,94 +4,20 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "cluster/job_file.h"
-#include "cluster/loopback.h"
+#include "launch/job_files.h"
+#include "launch/log_files.h"
 #include "launch/program.h"
+#include "launch/signal_counter.h"
 
 namespace oarlock::launch {
-namespace {
-
-constexpr int64_t kLogTailBytes = 64 << 10;
-constexpr char kTokenFileVariable[] = "OARLOCK_TOKEN_FILE";
-
-// All servers and workers of the job are this launcher's.
-bool IsOnThisNodeAlone(const LaunchPlan& plan) {
-  return !plan.collective &&
-         plan.processes.size() ==
-             plan.server_endpoints.size() + plan.worker_endpoints.size();
-}
-
-// Signals are counted, and every launcher looks for what came after its start.
-// A handler can reach nothing but globals.
-std::atomic<int> num_interrupts{0};
-std::atomic<int> num_terminates{0};
-
-void CountSignal(int signal) {
-  (signal == SIGINT ? num_interrupts : num_terminates).fetch_add(1);
-}
-
-// Counts SIGINT and SIGTERM while it lives.
-class SignalCounter {
- public:
-  SignalCounter()
-      : interrupts_before_(num_interrupts), terminates_before_(num_terminates) {
-    struct sigaction action = {};
-    action.sa_handler = CountSignal;
-    Install(SIGINT, action, &old_interrupt_);
-    Install(SIGTERM, action, &old_terminate_);
-    Install(SIGHUP, action, &old_hangup_);
-  }
-  ~SignalCounter() {
-    sigaction(SIGINT, &old_interrupt_, nullptr);
-    sigaction(SIGTERM, &old_terminate_, nullptr);
-    sigaction(SIGHUP, &old_hangup_, nullptr);
-  }
-
-  // The next signal (a SIGHUP is a SIGTERM) that was not yet returned, or 0.
-  int Next() {
-    if (num_interrupts != interrupts_before_) {
-      ++interrupts_before_;
-      return SIGINT;
-    }
-    if (num_terminates != terminates_before_) {
-      ++terminates_before_;
-      return SIGTERM;
-    }
-    return 0;
-  }
-
- private:
-  // What is ignored stays so: nohup, and background jobs of a shell.
-  static void Install(int signal, const struct sigaction& action,
-                      struct sigaction* old) {
-    sigaction(signal, &action, old);
-    if (old->sa_handler == SIG_IGN) sigaction(signal, old, nullptr);
-  }
-
-  int interrupts_before_;
-  int terminates_before_;
-  struct sigaction old_interrupt_;
-  struct sigaction old_terminate_;
-  struct sigaction old_hangup_;
-};
-
-}  // namespace
-
 struct Launcher::Process {
   const ProcessPlan* plan = nullptr;
   // Null between a failure and the next start, and after the end.
@@ -125,10 +51,9 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   restarts_of_all_ = options_.attempts_before;
   OARLOCK_ASSIGN_OR_RETURN(argv_, ResolveProgram(argv, plan.base_environment));
   OARLOCK_RETURN_IF_ERROR(LockLogs());
-  OARLOCK_RETURN_IF_ERROR(WriteJobFiles());
-  const absl::Cleanup remove = [&plan] {
-    if (IsOnThisNodeAlone(plan)) cluster::RemoveJobFiles(plan.log_dir);
-  };
+  OARLOCK_ASSIGN_OR_RETURN(made_token_file_,
+                           WriteJobFiles(plan, options_.token_file));
+  const absl::Cleanup remove = [&plan] { RemoveJobFiles(plan); };
   SignalCounter signals;
   OARLOCK_ASSIGN_OR_RETURN(guardian_, Guardian::Start(plan.processes.size()));
   FollowFirstWorker();
@@ -198,26 +123,6 @@ absl::Status Launcher::LockLogs() {
   OARLOCK_ASSIGN_OR_RETURN(log_dir_lock_,
                            cluster::LogDirLock::Take(plan_->log_dir, writers));
   return absl::OkStatus();
-}
-
-absl::Status Launcher::WriteJobFiles() {
-  made_token_file_.clear();
-  if (!IsOnThisNodeAlone(*plan_)) return absl::OkStatus();
-  cluster::JobFile job = {.job_id = plan_->job_id,
-                          .server_endpoints = plan_->server_endpoints,
-                          .token_file = options_.token_file};
-  const auto given = plan_->base_environment.find(kTokenFileVariable);
-  if (job.token_file.empty() && given != plan_->base_environment.end()) {
-    job.token_file = given->second;
-  }
-  if (!job.token_file.empty()) {
-    std::error_code error;
-    job.token_file = std::filesystem::absolute(job.token_file, error).string();
-  } else if (absl::c_all_of(plan_->server_endpoints, cluster::IsLoopback)) {
-    OARLOCK_RETURN_IF_ERROR(cluster::WriteRandomToken(plan_->log_dir));
-    job.token_file = made_token_file_ = cluster::JobTokenPath(plan_->log_dir);
-  }
-  return cluster::WriteJobFile(plan_->log_dir, job);
 }
 
 absl::Status Launcher::StartAll() {
@@ -550,34 +455,6 @@ bool Launcher::WorkersRun() const {
                        return process->plan->role != cluster::Role::kServer &&
                               process->running();
                      });
-}
-
-absl::Status KeepAsOld(const std::string& path) {
-  const std::string old = path + ".old";
-  if (std::rename(path.c_str(), old.c_str()) == 0 || errno == ENOENT) {
-    return absl::OkStatus();
-  }
-  return absl::UnavailableError(
-      absl::StrCat("the log ", path, " cannot be renamed to ", old, ": ",
-                   std::strerror(errno), "; give another --log_dir"));
-}
-
-std::vector<std::string> LastLines(const std::string& path, int max_lines) {
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(0, std::ios::end);
-  const int64_t size = file.tellg();
-  if (!file || size <= 0) return {};
-  const int64_t begin = std::max<int64_t>(0, size - kLogTailBytes);
-  file.seekg(begin);
-  std::string text(size - begin, '\0');
-  file.read(text.data(), text.size());
-  text.resize(file.gcount());
-  if (!text.empty() && text.back() == '\n') text.pop_back();
-  std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  if (lines.size() > static_cast<size_t>(max_lines)) {
-    lines.erase(lines.begin(), lines.end() - max_lines);
-  }
-  return lines;
 }
 
 }  // namespace oarlock::launch

@@ -130,7 +130,6 @@ class Launcher {
   void KeepGuardian();
   absl::Status LockLogs();
   // Tells `oarlock ctl` of the job, and its processes the token.
-  absl::Status WriteJobFiles();
   absl::Status StartAll();
   absl::Status Start(Process* process);
   void PollAll();
@@ -185,11 +184,6 @@ class Launcher {
   // How often that has happened.
   int restarts_of_all_ = 0;
 };
-
-// Renames an existing `path` to `path`.old.
-absl::Status KeepAsOld(const std::string& path);
-// The last `max_lines` lines of a file, of its last 64 KiB at most.
-std::vector<std::string> LastLines(const std::string& path, int max_lines);
 
 }  // namespace oarlock::launch
 

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "launch/launch_plan.h"
+#include "launch/log_files.h"
 #include "tests/base/eventually.h"
 #include "tests/base/test_folder.h"
 #include "tests/launch/process_testing.h"
