@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/dense_version.h"
 #include "base/log.h"
+#include "base/process/free_memory.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "pserver/aggregator/async_aggregator.h"
@@ -21,6 +22,7 @@
 #include "pserver/aggregator/quorum_aggregator.h"
 #include "pserver/aggregator/sync_aggregator.h"
 #include "pserver/table/table_change.h"
+#include "sparse_table/rules/admission_rule.h"
 
 namespace oarlock::pserver {
 namespace {
@@ -106,6 +108,44 @@ std::unique_ptr<Aggregator> MakeAggregator(TableEntry* entry,
       }
       return std::make_unique<AsyncAggregator>(dense, clock);
   }
+}
+
+// Of an empty partition.
+constexpr uint64_t kPartitionBytes = 600;
+
+// What counts pushes that are not admitted yet, of the partitions that this
+// server owns. They are made when they are needed.
+uint64_t SketchBytes(const v1::TableConfig& config,
+                     const cluster::PartitionMap& map, ServerIndex server) {
+  const v1::AdmissionConfig& admission = config.sparse().admission();
+  if (admission.kind_case() != v1::AdmissionConfig::kCount &&
+      admission.kind_case() != v1::AdmissionConfig::kShowClick) {
+    return 0;
+  }
+  const uint64_t bytes = admission.sketch_bytes() == 0
+                             ? sparse_table::AdmissionRule::kDefaultSketchBytes
+                             : admission.sketch_bytes();
+  return bytes / map.num_partitions() * map.NumOwned(server);
+}
+
+// ResourceExhausted where a sparse table without a row, and the sketches of all
+// tables, do not fit into memory.
+absl::Status CheckFits(const v1::TableConfig& config,
+                       const std::vector<TableEntry*>& entries,
+                       const cluster::PartitionMap& map, ServerIndex server) {
+  if (!config.has_sparse()) return absl::OkStatus();
+  uint64_t bytes =
+      kPartitionBytes * map.num_partitions() + SketchBytes(config, map, server);
+  for (const TableEntry* entry : entries) {
+    bytes += SketchBytes(entry->config, map, server);
+  }
+  const uint64_t free = FreeMemoryBytes();
+  if (free == 0 || bytes <= free) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "table %d '%s' takes %d bytes on this server before it has rows, with "
+      "the sketches of all tables, and %d are left there; use smaller "
+      "sketches, fewer partitions, or a machine with more memory",
+      config.id(), config.name(), bytes, free));
 }
 
 absl::StatusOr<std::unique_ptr<TableEntry>> MakeEntry(
@@ -264,6 +304,7 @@ absl::Status TableRegistry::Create(const v1::TableConfig& config) {
         "bytes; legal is up to %d",
         config.id(), config.name(), config_bytes, kMaxConfigBytesOfAll));
   }
+  OARLOCK_RETURN_IF_ERROR(CheckFits(config, entries, map_, server_));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<TableEntry> entry,
                            MakeEntry(config, map_, server_, tier_dir_,
                                      generation_, &clock_, monotonic_clock_));

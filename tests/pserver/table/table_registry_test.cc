@@ -1,5 +1,9 @@
 #include "pserver/table/table_registry.h"
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <bit>
 #include <functional>
 #include <map>
 #include <string>
@@ -11,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/mix.h"
+#include "base/process/free_memory.h"
 #include "cluster/partition_map.h"
 #include "gtest/gtest.h"
 #include "tests/pserver/service/push_testing.h"
@@ -109,6 +114,26 @@ TEST_F(TableRegistryTest, ATableThatCannotFitIsRefused) {
   const absl::Status status = registry_.Create(DenseConfig(
       uint64_t{1} << 38, sparse_table::DenseTable::kMaxBlockFloats, 1));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+}
+
+TEST_F(TableRegistryTest, SketchesThatCannotFitAreRefused) {
+  // Of each as much as a third of the memory would have, made when needed.
+  v1::TableConfig config = SparseConfig(4, -1);
+  config.mutable_sparse()->mutable_admission()->mutable_count()->set_pushes(2);
+  const uint64_t third = std::bit_floor(FreeMemoryBytes() / 3);
+  config.mutable_sparse()->mutable_admission()->set_sketch_bytes(
+      std::min(third, uint64_t{1} << (30 + kTestPartitionBits)));
+  absl::Status status;
+  uint32_t id = 0;
+  for (; status.ok() && id < 1000; ++id) {
+    config.set_id(id + 1);
+    config.set_name(absl::StrCat("table", id));
+    status = registry_.Create(config);
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("sketches of all tables"));
+  EXPECT_GT(id, 1u);
 }
 
 TEST_F(TableRegistryTest, ModeDecidesWhatAPushMeans) {
