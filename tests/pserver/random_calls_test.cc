@@ -494,8 +494,11 @@ TEST_F(RandomCallsTest, PushesThatWaitLeaveRoomForOthers) {
     table.mutable_config()->set_mode(v1::SYNC);
     table.mutable_config()->mutable_sparse()->set_dim(1);
     table.mutable_config()->mutable_sparse()->set_accessor(v1::PLAIN);
+    v1::CreateTableResponse created;
     ASSERT_TRUE(
-        CallAnything("/oarlock.v1.ServerAdminService/CreateTable", table).ok());
+        job_->client(0)
+            .Admin(&v1::ServerAdminService::Stub::CreateTable, table, &created)
+            .ok());
     for (uint32_t worker = 0; worker < kNumWorkers; ++worker) {
       ASSERT_TRUE(job_->client(0)
                       .SetRoundMembership(worker, generations_[worker],
