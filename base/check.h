@@ -4,12 +4,21 @@
 #ifndef OARLOCK_BASE_CHECK_H_
 #define OARLOCK_BASE_CHECK_H_
 
-namespace oarlock::internal {
+namespace oarlock {
+
+// A library in somebody else's process must not end it: `handler` is called
+// instead, and throws. Of the whole process; null: aborts.
+using CheckFailureHandler = void (*)(const char* file, int line,
+                                     const char* what);
+void SetCheckFailureHandler(CheckFailureHandler handler);
+
+namespace internal {
 
 // Prints the failed condition with its place and a stack trace, and aborts.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* what);
 
-}  // namespace oarlock::internal
+}  // namespace internal
+}  // namespace oarlock
 
 #define OARLOCK_CHECK(condition)                                        \
   do {                                                                  \

@@ -5,11 +5,13 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/output/patient_output.h"
 
@@ -110,27 +112,66 @@ class PatientSink : public spdlog::sinks::base_sink<std::mutex> {
   uint64_t num_left_out_ = 0;
 };
 
-void SetLogger(std::shared_ptr<spdlog::logger> logger, std::string_view role) {
+std::shared_ptr<spdlog::logger> WithFormat(
+    std::shared_ptr<spdlog::logger> logger, std::string_view role) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<OneLineFlag>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %L " +
                                                     std::string(role) + "  %*");
   logger->set_formatter(std::move(formatter));
   logger->flush_on(spdlog::level::trace);
-  spdlog::set_default_logger(std::move(logger));
+  return logger;
+}
+
+std::shared_ptr<spdlog::logger> StandardErrorLogger(std::string_view role) {
+  return WithFormat(
+      std::make_shared<spdlog::logger>(
+          "oarlock", std::make_shared<spdlog::sinks::stderr_sink_mt>()),
+      role);
+}
+
+// What Log() returns and all that it has returned.
+class Logger {
+ public:
+  Logger() { Set(StandardErrorLogger("-")); }
+
+  spdlog::logger& get() const {
+    return *logger_.load(std::memory_order_acquire);
+  }
+  std::shared_ptr<spdlog::logger> Set(std::shared_ptr<spdlog::logger> logger) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::shared_ptr<spdlog::logger> before =
+        all_.empty() ? nullptr : all_.back();
+    all_.push_back(std::move(logger));
+    logger_.store(all_.back().get(), std::memory_order_release);
+    return before;
+  }
+
+ private:
+  std::atomic<spdlog::logger*> logger_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<spdlog::logger>> all_;
+};
+
+// Destructors of other objects may log to the end of the process.
+Logger& TheLogger() {
+  static Logger* const logger = new Logger;
+  return *logger;
 }
 
 }  // namespace
 
-void InitLogging(std::string_view role) {
-  auto logger = spdlog::get("oarlock");
-  if (logger == nullptr) logger = spdlog::stderr_logger_mt("oarlock");
-  SetLogger(std::move(logger), role);
+spdlog::logger& Log() { return TheLogger().get(); }
+
+std::shared_ptr<spdlog::logger> SetLog(std::shared_ptr<spdlog::logger> logger) {
+  return TheLogger().Set(std::move(logger));
 }
 
+void InitLogging(std::string_view role) { SetLog(StandardErrorLogger(role)); }
+
 void InitPatientLogging(std::string_view role) {
-  SetLogger(std::make_shared<spdlog::logger>("oarlock",
-                                             std::make_shared<PatientSink>()),
-            role);
+  SetLog(WithFormat(std::make_shared<spdlog::logger>(
+                        "oarlock", std::make_shared<PatientSink>()),
+                    role));
 }
 
 }  // namespace oarlock

@@ -243,7 +243,7 @@ int RunInfer(int argc, char** argv, const Clocks& clocks) {
   }
   KeepFreedMemory();
   InitLogging("infer");
-  spdlog::set_level(spdlog::level::warn);
+  Log().set_level(spdlog::level::warn);
   const absl::Status status = Run(infer, job, clocks);
   if (status.ok()) return 0;
   if (absl::IsInvalidArgument(status))

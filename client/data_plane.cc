@@ -1,6 +1,7 @@
 #include "client/data_plane.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -38,6 +39,10 @@ bool IsOtherGeneration(const absl::Status& status) {
          absl::StartsWith(status.message(), cluster::kOtherGeneration);
 }
 
+absl::Status CancelledByCaller() {
+  return absl::CancelledError("the operation was cancelled");
+}
+
 bool MayHelp(const absl::Status& status) {
   const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
   return advice == cluster::RetryAdvice::kSameCall ||
@@ -58,6 +63,10 @@ struct DataPlane::Attempt {
   // Of all of them; not valid: to be made.
   grpc::ByteBuffer request;
   absl::Duration timeout;
+  // The owner of all of its calls; null: they have several, or none.
+  const void* owner = nullptr;
+  // Guarded by mutex_.
+  bool cancelled = false;
 
   // Of the attempt under way. The context is replaced under mutex_, because
   // the destructor cancels through it.
@@ -81,8 +90,10 @@ DataPlane::DataPlane(const ServerConnections* connections, OnReturn on_return)
   for (const ServerConnections::Server& server : connections->servers()) {
     stubs_.push_back(std::make_unique<grpc::GenericStub>(server.channel));
   }
-  thread_ = std::thread([this] { Poll(); });
-  returns_thread_ = std::thread([this] { RunReturns(); });
+  thread_ =
+      std::thread([this] { connections_->RunThread([this] { Poll(); }); });
+  returns_thread_ = std::thread(
+      [this] { connections_->RunThread([this] { RunReturns(); }); });
 }
 
 DataPlane::~DataPlane() {
@@ -134,6 +145,10 @@ void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
                  wire::kPreferredMessageBytes &&
              num_response_bytes + calls[begin].response_bytes <=
                  kMaxBatchResponseBytes);
+    attempt->owner = attempt->calls[0].owner;
+    for (const Call& call : attempt->calls) {
+      if (call.owner != attempt->owner) attempt->owner = nullptr;
+    }
     bool closing;
     {
       absl::MutexLock lock(&mutex_);
@@ -189,6 +204,35 @@ void DataPlane::Flush(const void* owner) {
   }
 }
 
+void DataPlane::Cancel(const void* owner) {
+  std::vector<Call> dropped;
+  std::vector<Attempt*> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (std::vector<Call>& waiting : waiting_) {
+      const auto begin = std::stable_partition(
+          waiting.begin(), waiting.end(),
+          [owner](const Call& call) { return call.owner != owner; });
+      std::move(begin, waiting.end(), std::back_inserter(dropped));
+      waiting.erase(begin, waiting.end());
+    }
+    for (auto& [server, attempts] : returning_) {
+      const auto begin = std::stable_partition(
+          attempts.begin(), attempts.end(),
+          [owner](const Attempt* each) { return each->owner != owner; });
+      std::copy(begin, attempts.end(), std::back_inserter(ended));
+      attempts.erase(begin, attempts.end());
+    }
+    for (Attempt* attempt : attempts_) {
+      if (attempt->owner != owner) continue;
+      attempt->cancelled = true;
+      if (attempt->context != nullptr) attempt->context->TryCancel();
+    }
+  }
+  for (Call& call : dropped) call.on_response(CancelledByCaller());
+  for (Attempt* attempt : ended) Finish(attempt, CancelledByCaller());
+}
+
 void DataPlane::EncodeFor(Generation generation, Attempt* attempt) {
   attempt->generation = generation;
   for (size_t i = 0; i < attempt->calls.size(); ++i) {
@@ -220,7 +264,7 @@ void DataPlane::Start(Attempt* attempt) {
   {
     absl::MutexLock lock(&mutex_);
     attempt->context = std::move(context);
-    if (closing_) attempt->context->TryCancel();
+    if (closing_ || attempt->cancelled) attempt->context->TryCancel();
   }
   attempt->reader = stubs_[attempt->server.value()]->PrepareUnaryCall(
       attempt->context.get(),
@@ -313,13 +357,17 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
                              absl::ToUnixNanos(now) ^ attempt->server.value());
     attempt->give_up = now + retry_timeout;
   }
-  bool closing;
+  absl::Status ended;
   {
     absl::MutexLock lock(&mutex_);
-    closing = closing_;
+    if (closing_) {
+      ended = absl::CancelledError("the client is being closed");
+    } else if (attempt->cancelled) {
+      ended = CancelledByCaller();
+    }
   }
-  if (closing || !MayHelp(*status) || now >= attempt->give_up) {
-    if (closing) *status = absl::CancelledError("the client is being closed");
+  if (!ended.ok() || !MayHelp(*status) || now >= attempt->give_up) {
+    if (!ended.ok()) *status = ended;
     const bool gave_up = MayHelp(*status);
     *status = Annotate(*status, connections_->Name(attempt->server));
     if (gave_up) {

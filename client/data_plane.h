@@ -88,6 +88,9 @@ class DataPlane {
   // If calls of `owner` are queued for a server, sends all that are queued for
   // it.
   void Flush(const void* owner);
+  // The calls of `owner` end with Cancelled, soon, unless they travel with
+  // others' calls, which they end with. REQUIRES: owner is not null.
+  void Cancel(const void* owner);
 
  private:
   struct Attempt;

@@ -55,14 +55,20 @@ std::string HostName() {
 absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
     const ServerConnections* connections, WorkerIndex worker_index,
     const v1::JobDescription* description, const v1::JobDescription& settings) {
-  auto client = absl::WrapUnique(new GrpcJobClient(connections, worker_index));
   v1::RegisterWorkerRequest request;
   request.set_worker_index(worker_index.value());
+  *request.mutable_settings() = settings.flags();
+  if (description != nullptr) *request.mutable_description() = *description;
+  return Register(connections, std::move(request));
+}
+
+absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
+    const ServerConnections* connections, v1::RegisterWorkerRequest request) {
+  auto client = absl::WrapUnique(
+      new GrpcJobClient(connections, WorkerIndex(request.worker_index())));
   request.set_host(HostName());
   request.set_pid(static_cast<uint32_t>(getpid()));
   request.set_protocol_version(cluster::kProtocolVersion);
-  *request.mutable_settings() = settings.flags();
-  if (description != nullptr) *request.mutable_description() = *description;
   v1::RegisterWorkerResponse response;
   absl::Status registered;
   for (int attempt = 1; attempt <= kRegisterAttempts; ++attempt) {
@@ -76,6 +82,7 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
     if (!absl::IsAborted(registered)) break;
   }
   OARLOCK_RETURN_IF_ERROR(registered);
+  client->registration_ = response;
   client->generation_ = Generation(response.worker_generation());
   client->lease_ = absl::Milliseconds(response.lease_ms());
   client->first_cut_ = response.cut();
@@ -88,7 +95,9 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
     absl::MutexLock lock(&client->report_mutex_);
     client->term_ = response.term();
   }
-  client->heartbeat_ = std::thread([c = client.get()] { c->HeartbeatLoop(); });
+  client->heartbeat_ = std::thread([c = client.get()] {
+    c->connections_->RunThread([c] { c->HeartbeatLoop(); });
+  });
   return client;
 }
 

@@ -29,7 +29,15 @@ class GrpcJobClient : public JobClient {
       const ServerConnections* connections, WorkerIndex worker_index,
       const v1::JobDescription* description = nullptr,
       const v1::JobDescription& settings = {});
+  // The same with a request of the caller's; host, process, version and the
+  // registration's id are filled in.
+  static absl::StatusOr<std::unique_ptr<GrpcJobClient>> Register(
+      const ServerConnections* connections, v1::RegisterWorkerRequest request);
   ~GrpcJobClient() override;
+
+  const v1::RegisterWorkerResponse& registration() const {
+    return registration_;
+  }
 
   // This worker's incarnation; its pushes carry it.
   Generation generation() const { return generation_; }
@@ -106,6 +114,7 @@ class GrpcJobClient : public JobClient {
 
   const ServerConnections* const connections_;
   const WorkerIndex worker_index_;
+  v1::RegisterWorkerResponse registration_;
   Generation generation_;
   absl::Duration lease_;
   uint64_t first_cut_ = 0;

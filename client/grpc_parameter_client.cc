@@ -143,8 +143,8 @@ absl::Status GrpcParameterClient::OnReturn(
   }
   OARLOCK_RETURN_IF_ERROR(connections_->TellReturn(server));
   if (response.lossless()) {
-    spdlog::info("{} came back with every acknowledged push",
-                 connections_->Name(server));
+    Log().info("{} came back with every acknowledged push",
+               connections_->Name(server));
     return absl::OkStatus();
   }
   AcknowledgedPushes::Messages replayed;
@@ -177,7 +177,7 @@ absl::Status GrpcParameterClient::OnReturn(
   if (!response.log_may_lack_its_end()) {
     acknowledged_.ForgetFrom(server, response.restored_cut());
   }
-  spdlog::warn("{}", what);
+  Log().warn("{}", what);
   return absl::OkStatus();
 }
 
@@ -279,6 +279,7 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
   for (const BlockRun& run : runs) {
     DataPlane::Call call;
     call.method = wire::BatchMethod::kPullDense;
+    call.owner = memory.get();
     call.response_bytes =
         run.num_values(dense) * wire::ValueBytes(formats_.pull);
     call.encode = [this, table, replica, run](Generation generation) {

@@ -62,6 +62,8 @@ class GrpcParameterClient : public ParameterClient {
                          std::shared_ptr<const void> memory,
                          Done done) override;
   void Flush(const void* memory) override { data_plane_.Flush(memory); }
+  // The pulls with this memory end with Cancelled, soon, if they travel alone.
+  void Cancel(const void* memory) { data_plane_.Cancel(memory); }
   void PullDense(TableId table, DenseReplica* replica,
                  std::shared_ptr<const void> memory, Done done) override;
   absl::StatusOr<ChangedRows> ListChanges(TableId table,

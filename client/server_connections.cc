@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +23,54 @@ constexpr absl::Duration kConnectAttempt = absl::Seconds(2);
 // How often waiting for a server is mentioned in the log.
 constexpr absl::Duration kWaitingNotice = absl::Seconds(5);
 
+absl::Status ClosedError() {
+  return absl::CancelledError("the client is being closed");
+}
+
 }  // namespace
 
+class ServerConnections::Cancellable {
+ public:
+  explicit Cancellable(const ServerConnections* connections)
+      : connections_(connections) {
+    absl::MutexLock lock(&connections_->close_mutex_);
+    connections_->contexts_.insert(&context_);
+    if (connections_->closed_) context_.TryCancel();
+  }
+  ~Cancellable() {
+    absl::MutexLock lock(&connections_->close_mutex_);
+    connections_->contexts_.erase(&context_);
+  }
+
+  grpc::ClientContext* get() { return &context_; }
+
+ private:
+  const ServerConnections* const connections_;
+  grpc::ClientContext context_;
+};
+
+void ServerConnections::Close() const {
+  absl::MutexLock lock(&close_mutex_);
+  closed_ = true;
+  for (grpc::ClientContext* context : contexts_) context->TryCancel();
+}
+
+absl::Status ServerConnections::Pause(absl::Duration duration) const {
+  absl::MutexLock lock(&close_mutex_);
+  return clock().AwaitFor(&close_mutex_, absl::Condition(&closed_), duration)
+             ? ClosedError()
+             : absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
+    const ConnectionOptions& options) {
+  OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ServerConnections> connections,
+                           Create(options));
+  OARLOCK_RETURN_IF_ERROR(connections->Open());
+  return connections;
+}
+
+absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Create(
     const ConnectionOptions& options) {
   if (options.endpoints.empty()) {
     return absl::InvalidArgumentError(
@@ -56,17 +102,18 @@ absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(
       v1::CoordinatorService::NewStub(connections->servers_[0].channel);
   connections->generations_ =
       std::make_unique<std::atomic<uint64_t>[]>(connections->servers_.size());
-  const absl::Time deadline =
-      connections->clock().Now() + options.connect_timeout;
-  for (uint32_t i = 0; i < connections->servers_.size(); ++i) {
-    OARLOCK_ASSIGN_OR_RETURN(
-        const v1::ConnectResponse response,
-        connections->ConnectOne(i, deadline, options.connect_timeout));
-    connections->Adopt(ServerIndex(i),
-                       Generation(response.server_generation()));
-    if (i == 0) OARLOCK_RETURN_IF_ERROR(connections->TakeJob(response));
-  }
   return connections;
+}
+
+absl::Status ServerConnections::Open() {
+  const absl::Time deadline = clock().Now() + options_.connect_timeout;
+  for (uint32_t i = 0; i < servers_.size(); ++i) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::ConnectResponse response,
+                             ConnectOne(i, deadline, options_.connect_timeout));
+    Adopt(ServerIndex(i), Generation(response.server_generation()));
+    if (i == 0) OARLOCK_RETURN_IF_ERROR(TakeJob(response));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
@@ -76,12 +123,15 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
   cluster::Backoff backoff(cluster::kAwayRetries, job_hash_ ^ index);
   absl::Time next_notice = clock().Now() + kWaitingNotice;
   for (;;) {
-    grpc::ClientContext context;
-    PrepareToWait(&context,
-                  std::min(kConnectAttempt, deadline - clock().Now()));
-    response = cluster::Connect(server.admin.get(), options_.job_id,
-                                options_.client_name, &context);
+    {
+      Cancellable context(this);
+      PrepareToWait(context.get(),
+                    std::min(kConnectAttempt, deadline - clock().Now()));
+      response = cluster::Connect(server.admin.get(), options_.job_id,
+                                  options_.client_name, context.get());
+    }
     if (response.ok()) break;
+    OARLOCK_RETURN_IF_ERROR(Pause(absl::ZeroDuration()));
     const absl::Status& status = response.status();
     const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
     if (advice != cluster::RetryAdvice::kSameCall &&
@@ -96,11 +146,11 @@ absl::StatusOr<v1::ConnectResponse> ServerConnections::ConnectOne(
           "); start server ", index, " there, or correct the list of servers"));
     }
     if (now >= next_notice) {
-      spdlog::info("waiting for {} ({})", Name(ServerIndex(index)),
-                   std::string(status.message()));
+      Log().info("waiting for {} ({})", Name(ServerIndex(index)),
+                 std::string(status.message()));
       next_notice = now + kWaitingNotice;
     }
-    clock().Sleep(std::min(backoff.Next(), deadline - now));
+    OARLOCK_RETURN_IF_ERROR(Pause(std::min(backoff.Next(), deadline - now)));
   }
   if (response->server_index() != index) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -160,11 +210,15 @@ absl::Status ServerConnections::CallWithRetries(
   const absl::Time give_up = clock().Now() + give_up_after;
   cluster::Backoff backoff(cluster::kAwayRetries, job_hash_ ^ server.value());
   for (;;) {
-    grpc::ClientContext context;
-    PrepareToWait(&context,
-                  std::min(options_.rpc_timeout, give_up - clock().Now()));
-    const absl::Status status = cluster::FromGrpc(call(&context));
+    absl::Status status;
+    {
+      Cancellable context(this);
+      PrepareToWait(context.get(),
+                    std::min(options_.rpc_timeout, give_up - clock().Now()));
+      status = cluster::FromGrpc(call(context.get()));
+    }
     if (status.ok()) return status;
+    OARLOCK_RETURN_IF_ERROR(Pause(absl::ZeroDuration()));
     const cluster::RetryAdvice advice = cluster::AdviceFor(status.code());
     const bool may_help = advice == cluster::RetryAdvice::kSameCall ||
                           advice == cluster::RetryAdvice::kSameCallSlower;
@@ -175,7 +229,16 @@ absl::Status ServerConnections::CallWithRetries(
                        absl::FormatDuration(give_up_after), " (",
                        status.message(), "); is it running?"));
     }
-    clock().Sleep(backoff.Next());
+    OARLOCK_RETURN_IF_ERROR(Pause(backoff.Next()));
+  }
+}
+
+void ServerConnections::RunThread(absl::FunctionRef<void()> body) const {
+  if (options_.on_broken == nullptr) return body();
+  try {
+    body();
+  } catch (const std::exception& failure) {
+    options_.on_broken(failure.what());
   }
 }
 

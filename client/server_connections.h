@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,12 +47,16 @@ struct ConnectionOptions {
   // acknowledged.
   bool accept_loss = false;
   cluster::SecurityOptions security;
+  // A library in somebody else's process: called by a thread of the client that
+  // ends by an exception, which else ends the process.
+  std::function<void(const std::string& what)> on_broken;
   // `monotonic`: of timeouts, backoffs and heartbeats; they outlive the
   // connections.
   Clocks clocks = {};
 };
 
-// Thread-safe. After Connect nothing changes but the servers' generations.
+// Thread-safe. Once it is connected nothing changes but the servers'
+// generations.
 class ServerConnections {
  public:
   struct Server {
@@ -70,6 +75,14 @@ class ServerConnections {
   static absl::StatusOr<std::unique_ptr<ServerConnections>> Connect(
       const ConnectionOptions& options);
 
+  // The same in two steps, so that another thread can Close meanwhile. Create
+  // opens no connection.
+  static absl::StatusOr<std::unique_ptr<ServerConnections>> Create(
+      const ConnectionOptions& options);
+  absl::Status Open();
+  // Control-plane calls end with Cancelled, those under way at once. For good.
+  void Close() const;
+
   const ConnectionOptions& options() const { return options_; }
   // Measures timeouts, and waits.
   const Clock& clock() const { return *options_.clocks.monotonic; }
@@ -85,6 +98,9 @@ class ServerConnections {
   bool has_checkpoints() const { return has_checkpoints_; }
   // XXH64 of the job id: the data plane's short form of it.
   uint64_t job_hash() const { return job_hash_; }
+
+  // What a thread of the client does from its start to its end; see on_broken.
+  void RunThread(absl::FunctionRef<void()> body) const;
 
   // Adds the token to a control-plane call and sets its deadline. The call
   // waits for the connection: a call that fails at once while it is being made
@@ -132,8 +148,13 @@ class ServerConnections {
   std::string Name(ServerIndex server) const;
 
  private:
+  // A context that Close cancels, for as long as this lives.
+  class Cancellable;
+
   ServerConnections() = default;
 
+  // Waits for `duration`. Cancelled when Close is called.
+  absl::Status Pause(absl::Duration duration) const;
   // The response of the server that stands at place `index` of the list.
   // `timeout` is what the deadline was made of, for people.
   absl::StatusOr<v1::ConnectResponse> ConnectOne(uint32_t index,
@@ -151,6 +172,12 @@ class ServerConnections {
   bool has_checkpoints_ = false;
   // By server.
   std::unique_ptr<std::atomic<uint64_t>[]> generations_;
+
+  mutable absl::Mutex close_mutex_;
+  mutable bool closed_ ABSL_GUARDED_BY(close_mutex_) = false;
+  // Of the calls under way.
+  mutable absl::flat_hash_set<grpc::ClientContext*> contexts_
+      ABSL_GUARDED_BY(close_mutex_);
 
   // Held while the listener is called.
   mutable absl::Mutex listener_mutex_;

@@ -159,7 +159,7 @@ bool Listener::AcceptFrom(int listener) {
       accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd >= 0) {
     if (std::exchange(short_of_descriptors_, false)) {
-      spdlog::info("port {}: connections are accepted again", port_);
+      Log().info("port {}: connections are accepted again", port_);
     }
     SetOptions(fd);
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
@@ -172,7 +172,7 @@ bool Listener::AcceptFrom(int listener) {
   const bool is_short =
       errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
   if (is_short && !std::exchange(short_of_descriptors_, true)) {
-    spdlog::warn(
+    Log().warn(
         "port {}: connections wait, since none can be accepted ({}); those "
         "that are open go on; raise the limit of open files (ulimit -n)",
         port_, std::strerror(errno));

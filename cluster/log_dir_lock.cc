@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<LogDirLock>> LogDirLock::Take(
           NameOf(writer),
           ", too; give this one a folder of its own by --log_dir"));
     }
-    spdlog::warn(
+    Log().warn(
         "the log folder {} cannot be locked: {}; another job that writes there "
         "would go unnoticed",
         log_dir, std::strerror(failure));

@@ -229,7 +229,7 @@ void GroupMembership::HeartbeatLoop() {
           SetFailure(late);
           Cancel();
         } else if (ticks % progress_ticks == 0) {
-          spdlog::info("still waiting: {}", std::string(late.message()));
+          Log().info("still waiting: {}", std::string(late.message()));
         }
       }
       heartbeat.mutable_heartbeat()->mutable_operations()->Assign(

@@ -130,8 +130,8 @@ absl::Status GroupState::Enter(const v1::JoinHello& hello,
   if (!status.ok()) {
     // Who comes anew again and again is worth one line.
     if (last_refusal_ != status.message()) {
-      spdlog::warn("rendezvous: refused a process: {}",
-                   std::string(status.message()));
+      Log().warn("rendezvous: refused a process: {}",
+                 std::string(status.message()));
     }
     last_refusal_ = std::string(status.message());
     return status;
@@ -215,7 +215,7 @@ void GroupState::Closed(int rank, const MemberConnection* connection) {
   member.connection = nullptr;
   if (!complete_) {
     if (failure_.ok()) {
-      spdlog::warn("rendezvous: {} has gone before all had come", NameOf(rank));
+      Log().warn("rendezvous: {} has gone before all had come", NameOf(rank));
       SendMissing();
     }
     return;
@@ -252,7 +252,7 @@ void GroupState::Tick() {
   if (complete_) {
     FailLocked(absl::UnavailableError(text));
   } else {
-    spdlog::warn("rendezvous: {}", text);
+    Log().warn("rendezvous: {}", text);
     SendMissing();
   }
 }

@@ -20,7 +20,7 @@ absl::Status ConnectRing(const Clock& clock, const ConnectCalls& calls,
                          const GpuRing::GoOn& go_on,
                          const ConnectOptions& options) {
   if (calls.begin == nullptr) {
-    spdlog::warn(
+    Log().warn(
         "NCCL is older than 2.14: while it connects, and in the first sum, "
         "nothing ends the wait for a rank that died or is not reached");
     return calls.connect();

@@ -250,8 +250,7 @@ bool RingAcceptor::Receive(Arrival* arrival) {
   if (arrival->got < sizeof(wire)) return false;
   if (std::memcmp(wire.magic, kMagic, sizeof(kMagic)) != 0 ||
       !cluster::TokensEqual(std::string(wire.secret, kSecretBytes), secret_)) {
-    spdlog::warn("{}: dropped a connection that is not of this group",
-                 address_);
+    Log().warn("{}: dropped a connection that is not of this group", address_);
     return true;
   }
   SetNoDelay(arrival->connection.fd());

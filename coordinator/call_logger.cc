@@ -29,8 +29,8 @@ void CallLogger::SetLog(CallLog* log) {
 
 void CallLogger::RecordWritten(const absl::Status& status) {
   if (!status.ok() && !failure_logged_) {
-    spdlog::error("the coordinator cannot write down what it does: {}",
-                  std::string(status.message()));
+    Log().error("the coordinator cannot write down what it does: {}",
+                std::string(status.message()));
   }
   failure_logged_ = !status.ok();
 }

@@ -111,8 +111,8 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
     settings_.Record(WorkerIndex(index), request.settings());
     ++workers_version_;
     if (worker.alive()) {
-      spdlog::warn("{} registers again from host {}, process {}", worker.Name(),
-                   request.host(), request.pid());
+      Log().warn("{} registers again from host {}, process {}", worker.Name(),
+                 request.host(), request.pid());
       Withdraw(worker,
                absl::AbortedError(
                    absl::StrCat(worker.Name(),
@@ -166,7 +166,7 @@ absl::Status Coordinator::CheckModel(
           Given(before));
       // Who loads parameters may give them another meaning, but not by default.
       if (!description_.has_value() && own.given()) {
-        spdlog::warn("{}", difference);
+        Log().warn("{}", difference);
         continue;
       }
       return absl::FailedPreconditionError(

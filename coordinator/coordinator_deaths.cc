@@ -102,7 +102,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
     share.push_completions = std::move(of_epoch.push_completions);
     ranges_.Return(share);
   }
-  spdlog::info(
+  Log().info(
       "what worker {} generation {} had when it died goes to others: {} ranges "
       "that nobody has seen, {} completions of partly applied pushes",
       dead.worker.value(), dead.generation.value(), num_ranges,

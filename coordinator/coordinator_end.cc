@@ -63,9 +63,9 @@ void Coordinator::End(bool failed, std::string reason, absl::Time now,
   ending_since_ = now;
   if (failed) {
     // The process's last line says why: one failure, one line.
-    spdlog::error("the job has failed, and its workers are told why");
+    Log().error("the job has failed, and its workers are told why");
   } else {
-    spdlog::info("the job is being ended: {}", job_.reason);
+    Log().info("the job is being ended: {}", job_.reason);
   }
   barriers_.AnswerAll(CheckGoesOn(), replies);
   Append(steps_.ReleaseAll(), replies);
@@ -90,8 +90,8 @@ void Coordinator::Reconcile(absl::Time now, Replies* replies) {
   if (job_.over) return;
   if (all_finished && !job_.ending) {
     job_.ending = job_.over = true;
-    spdlog::info("the job is done: all {} workers have finished",
-                 workers_.size());
+    Log().info("the job is done: all {} workers have finished",
+               workers_.size());
   } else if (job_.ending && (!any_alive || without_workers_ ||
                              now - ending_since_ > options_.drain_grace)) {
     job_.over = true;

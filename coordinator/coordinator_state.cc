@@ -199,7 +199,7 @@ void Coordinator::ResumeRun() {
   last_deadline_check_ = now;
   // Servers ask again.
   checkpoint_due_ = false;
-  spdlog::info(
+  Log().info(
       "the coordinator was away for {:.1f} s; leases are extended by "
       "that",
       absl::ToDoubleSeconds(gap));

@@ -24,13 +24,13 @@ void Coordinator::CheckDeadlines() {
     last_deadline_check_ = now;
     if (gap > options_.lease / 2) {
       // This process stood still; workers could not reach it meanwhile.
-      spdlog::warn(
+      Log().warn(
           "the coordinator stood still for {:.1f} s; leases are "
           "extended by that",
           absl::ToDoubleSeconds(gap));
       SkipTime(gap);
     } else if (gap < absl::ZeroDuration()) {
-      spdlog::warn(
+      Log().warn(
           "the clock of the coordinator's machine was set back by {:.1f} s; "
           "leases and logical time go on from there",
           -absl::ToDoubleSeconds(gap));
@@ -51,8 +51,8 @@ void Coordinator::CheckDeadlines() {
           "silent for more than ", absl::FormatDuration(options_.lease)));
       worker.lost_at = now;
       ++workers_version_;
-      spdlog::warn("{} was silent for more than {}: taken for dead",
-                   worker.Name(), absl::FormatDuration(options_.lease));
+      Log().warn("{} was silent for more than {}: taken for dead",
+                 worker.Name(), absl::FormatDuration(options_.lease));
       Withdraw(
           worker,
           absl::AbortedError(absl::StrCat(

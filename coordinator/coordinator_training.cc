@@ -34,7 +34,7 @@ absl::Status Coordinator::StopTraining(const v1::StopTrainingRequest& request) {
           .Begin([&](auto* call) { *call->mutable_stop_training() = request; })
           .status());
   training_.Stop(Truncated(request.reason()));
-  spdlog::info("training is stopped: {}", Truncated(request.reason()));
+  Log().info("training is stopped: {}", Truncated(request.reason()));
   return absl::OkStatus();
 }
 

@@ -32,9 +32,9 @@ absl::Status ServerRecords::RecordHeartbeat(
   }
   if (request.server_generation() > server.generation) {
     if (server.generation != 0) {
-      spdlog::warn("server {} was restarted: generation {} after {}",
-                   request.server_index(), request.server_generation(),
-                   server.generation);
+      Log().warn("server {} was restarted: generation {} after {}",
+                 request.server_index(), request.server_generation(),
+                 server.generation);
     }
     server = Record{};
     server.generation = request.server_generation();

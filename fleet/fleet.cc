@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ListenForMetrics(
   OARLOCK_ASSIGN_OR_RETURN(
       std::unique_ptr<MetricsServer> metrics,
       MetricsServer::Listen(host, static_cast<int>(port), clock));
-  spdlog::info("metrics on http://{}:{}/metrics", host, port);
+  Log().info("metrics on http://{}:{}/metrics", host, port);
   return metrics;
 }
 
@@ -161,11 +161,11 @@ class Fleet::ServerRole {
         metrics_(std::move(metrics)),
         stop_(
             [s = server_.get()](int signal) {
-              spdlog::info("signal {}: draining", signal);
+              Log().info("signal {}: draining", signal);
               s->Shutdown();
             },
             [s = server_.get()](int signal) {
-              spdlog::info("signal {} again: no worker is waited for", signal);
+              Log().info("signal {} again: no worker is waited for", signal);
               s->EndWithoutWorkers();
             }) {
     if (metrics_ == nullptr) return;
@@ -343,9 +343,9 @@ absl::Status Fleet::InitServer() {
       ListenForMetrics(config_, role_, *clocks_.monotonic));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<pserver::Server> server,
                            pserver::Server::Start(options));
-  spdlog::info("listening on {} for job {} of {} workers, generation {}",
-               server->endpoint(), options.job_id, options.num_workers,
-               server->generation().value());
+  Log().info("listening on {} for job {} of {} workers, generation {}",
+             server->endpoint(), options.job_id, options.num_workers,
+             server->generation().value());
   server_ = std::make_unique<ServerRole>(std::move(server), std::move(metrics));
   return absl::OkStatus();
 }
@@ -353,7 +353,7 @@ absl::Status Fleet::InitServer() {
 absl::Status Fleet::RunServer() {
   absl::Status status = server_->server().Wait();
   server_->server().Shutdown();
-  if (status.ok()) spdlog::info("the job is over");
+  if (status.ok()) Log().info("the job is over");
   return status;
 }
 
@@ -363,8 +363,8 @@ absl::Status Fleet::Worked(absl::Status status) {
   // A server knows who is fenced, the coordinator by whom.
   if (absl::IsAborted(status) && absl::IsAborted(reported)) return reported;
   if (!reported.ok()) {
-    spdlog::warn("could not tell the coordinator: {}",
-                 std::string(reported.message()));
+    Log().warn("could not tell the coordinator: {}",
+               std::string(reported.message()));
   }
   return status;
 }
@@ -406,10 +406,10 @@ absl::Status Fleet::TrainFromDataset() {
 
 absl::Status Fleet::TrainOnline() {
   const StopSignal stop([job = &worker_->job()](int signal) {
-    spdlog::info("signal {}: training is being stopped", signal);
+    Log().info("signal {}: training is being stopped", signal);
     const absl::Status reported =
         job->StopTraining(absl::StrCat("signal ", signal));
-    if (!reported.ok()) spdlog::warn("{}", std::string(reported.message()));
+    if (!reported.ok()) Log().warn("{}", std::string(reported.message()));
   });
   return Worked(worker_->trainer().TrainOnline());
 }

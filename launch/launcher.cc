@@ -69,7 +69,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
     HandleWorkersDone();
     HastenServers();
     if (follower_ != nullptr) follower_->Poll();
-    spdlog::default_logger()->flush();
+    Log().flush();
     if (clock_.Now() >= kill_at_) {
       for (auto& process : processes_) {
         if (process->child != nullptr) process->child->Signal(SIGKILL);
@@ -83,7 +83,7 @@ absl::StatusOr<int> Launcher::Run(const LaunchPlan& plan,
   if (follower_ != nullptr) {
     std::fflush(stdout);
     if (const int64_t left = follower_->Finish(); left > 0) {
-      spdlog::warn("{} bytes of the first worker's log were not read", left);
+      Log().warn("{} bytes of the first worker's log were not read", left);
     }
   }
   // Kills what an error at the start left running.
@@ -100,13 +100,13 @@ void Launcher::KeepGuardian() {
   const absl::StatusOr<bool> renewed = guardian_->Renew();
   if (!renewed.ok()) {
     if (std::exchange(unguarded_, true)) return;
-    spdlog::warn(
+    Log().warn(
         "the guardian, which ends all processes should this launcher die, is "
         "dead, and there is no other yet: {}",
         std::string(renewed.status().message()));
   } else if (*renewed) {
     unguarded_ = false;
-    spdlog::warn(
+    Log().warn(
         "the guardian (pid {}), which ends all processes should this launcher "
         "die, was dead; another one (pid {}) has its place",
         before, guardian_->pid());
@@ -250,7 +250,7 @@ void Launcher::HandleExit(Process* process, const ExitStatus& status) {
   }
   if (status.ok()) {
     if (process->plan->role == cluster::Role::kServer && WorkersRun()) {
-      spdlog::info("{} before the workers", what);
+      Log().info("{} before the workers", what);
       process->early_until = clock_.Now() + options_.early_server_grace;
     }
     return;
@@ -261,14 +261,14 @@ void Launcher::HandleExit(Process* process, const ExitStatus& status) {
   }
   if (RestartsAll(*process)) {
     ++restarts_of_all_;
-    spdlog::warn("{}; restart {} of {} of all processes; its log is {}", what,
-                 restarts_of_all_, plan_->max_restart, process->plan->log_file);
+    Log().warn("{}; restart {} of {} of all processes; its log is {}", what,
+               restarts_of_all_, plan_->max_restart, process->plan->log_file);
     BeginRestartTogether();
     return;
   }
   ++process->restarts;
-  spdlog::warn("{}; restart {} of {}; its log is {}", what, process->restarts,
-               plan_->max_restart, process->plan->log_file);
+  Log().warn("{}; restart {} of {}; its log is {}", what, process->restarts,
+             plan_->max_restart, process->plan->log_file);
   process->restart_at =
       clock_.Now() +
       (process->restarts > 1 ? options_.restart_delay : absl::ZeroDuration());
@@ -345,28 +345,28 @@ void Launcher::Fail(const Process& process, const std::string& what,
        LastLines(process.plan->log_file, kLogTailLines)) {
     absl::StrAppend(&lines, "\n    ", line);
   }
-  spdlog::error("{}; the last lines of {}:{}", what, process.plan->log_file,
-                lines.empty() ? " (it is empty)" : lines);
+  Log().error("{}; the last lines of {}:{}", what, process.plan->log_file,
+              lines.empty() ? " (it is empty)" : lines);
   exit_code_ = exit_code;
   failure_ = what;
   const int others = NumRunning();
   if (others > 0) {
-    spdlog::error("stopping the other {} process{}", others,
-                  others == 1 ? "" : "es");
+    Log().error("stopping the other {} process{}", others,
+                others == 1 ? "" : "es");
     StopAll(SIGTERM, options_.stop_grace);
   }
 }
 
 void Launcher::HandleSignal(int signal) {
   if (interrupted_) {
-    spdlog::warn("second signal: killing all processes");
+    Log().warn("second signal: killing all processes");
     kill_at_ = clock_.Now();
     return;
   }
   if (options_.workers_end_on_signal &&
       !std::exchange(workers_signaled_, true)) {
-    spdlog::warn("{}: the workers end the job; a second one stops all",
-                 signal == SIGINT ? "interrupted" : "asked to terminate");
+    Log().warn("{}: the workers end the job; a second one stops all",
+               signal == SIGINT ? "interrupted" : "asked to terminate");
     for (auto& process : processes_) {
       if (process->plan->role == cluster::Role::kWorker &&
           process->child != nullptr) {
@@ -376,9 +376,9 @@ void Launcher::HandleSignal(int signal) {
     return;
   }
   interrupted_ = true;
-  spdlog::warn("{}: stopping {} processes; a second one kills them",
-               signal == SIGINT ? "interrupted" : "asked to terminate",
-               NumRunning());
+  Log().warn("{}: stopping {} processes; a second one kills them",
+             signal == SIGINT ? "interrupted" : "asked to terminate",
+             NumRunning());
   if (!exit_code_.has_value() || *exit_code_ == 0) exit_code_ = 128 + signal;
   if (failure_.empty()) failure_ = "its launcher was told to end";
   StopAll(signal, options_.interrupt_grace);
@@ -391,8 +391,8 @@ void Launcher::HandleStopRequest() {
   if (!request.has_value()) return;
   exit_code_ = 1;
   failure_ = request->reason;
-  spdlog::warn("{}; {} {} processes of this node", request->reason,
-               request->kill ? "killing" : "stopping", NumRunning());
+  Log().warn("{}; {} {} processes of this node", request->reason,
+             request->kill ? "killing" : "stopping", NumRunning());
   StopAll(request->kill ? SIGKILL : SIGTERM, options_.stop_grace);
 }
 
@@ -419,15 +419,15 @@ void Launcher::HandleWorkersDone() {
     if (remote == 0) {
       linger_until_ = clock_.Now() + options_.server_linger;
     } else {
-      spdlog::info(
+      Log().info(
           "this node's workers are done; its servers stay for the {} workers "
           "of other nodes",
           remote);
     }
   }
   if (clock_.Now() < linger_until_) return;
-  spdlog::info("the workers are done, stopping {} server{}", NumRunning(),
-               NumRunning() == 1 ? "" : "s");
+  Log().info("the workers are done, stopping {} server{}", NumRunning(),
+             NumRunning() == 1 ? "" : "s");
   exit_code_ = 0;
   StopAll(SIGTERM, options_.stop_grace);
 }

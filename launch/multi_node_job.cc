@@ -122,9 +122,9 @@ absl::Status MultiNodeJob::Connect(const v1::NodeShare& share) {
   // The token of a node that comes is as good as node 0's.
   OARLOCK_RETURN_IF_ERROR(cluster::CheckServable(config_.master(), security));
   OARLOCK_ASSIGN_OR_RETURN(server_, Serve(expected, security));
-  spdlog::info("this node is {}; {} nodes meet at {}{}", share.host(),
-               config_.nnodes(), config_.master(),
-               server_ == nullptr ? "" : ", here");
+  Log().info("this node is {}; {} nodes meet at {}{}", share.host(),
+             config_.nnodes(), config_.master(),
+             server_ == nullptr ? "" : ", here");
   OARLOCK_ASSIGN_OR_RETURN(
       auto credentials,
       cluster::MakeChannelCredentials(
@@ -153,11 +153,11 @@ std::optional<int> MultiNodeJob::EndAttempt(const Launcher& launcher,
                      : client_->Failed(launcher.failure(), launcher.is_final());
   if (over.success()) return 0;
   if (over.again() && !launcher.is_final()) {
-    spdlog::warn("{}; all processes of all nodes are started again",
-                 over.reason());
+    Log().warn("{}; all processes of all nodes are started again",
+               over.reason());
     return std::nullopt;
   }
-  if (!stop_requested) spdlog::error("the job has failed: {}", over.reason());
+  if (!stop_requested) Log().error("the job has failed: {}", over.reason());
   return exit_code == 0 ? 1 : exit_code;
 }
 
@@ -169,9 +169,9 @@ absl::StatusOr<std::optional<int>> MultiNodeJob::RunAttempt(
       PlanProcesses(layout, config_, environment_, machine_.num_cores());
   // Ranks are started again by all nodes together.
   if (plan.collective) plan.max_restart = 0;
-  spdlog::info("attempt {}: this is node {} of {}, with {} processes",
-               attempt.attempt(), attempt.node(), layout.nodes.size(),
-               plan.processes.size());
+  Log().info("attempt {}: this is node {} of {}, with {} processes",
+             attempt.attempt(), attempt.node(), layout.nodes.size(),
+             plan.processes.size());
   if (config_.print_config() && attempt.attempt() == 0) {
     std::fputs(DescribePlan(plan).c_str(), stdout);
     std::fflush(stdout);

@@ -148,8 +148,8 @@ absl::StatusOr<NodeRendezvous::Node*> NodeRendezvous::Enter(
   }
   if (!status.ok()) {
     if (last_refusal_ != status.message()) {
-      spdlog::warn("rendezvous: refused a launcher: {}",
-                   std::string(status.message()));
+      Log().warn("rendezvous: refused a launcher: {}",
+                 std::string(status.message()));
     }
     last_refusal_ = std::string(status.message());
     return status;
@@ -159,8 +159,8 @@ absl::StatusOr<NodeRendezvous::Node*> NodeRendezvous::Enter(
   node.rank = report.rank();
   node.host = report.ready().host();
   nodes_.push_back(std::move(node));
-  spdlog::info("rendezvous: {} has come, {} of {} nodes are here",
-               NameOf(nodes_.back()), nodes_.size(), num_nodes_);
+  Log().info("rendezvous: {} has come, {} of {} nodes are here",
+             NameOf(nodes_.back()), nodes_.size(), num_nodes_);
   return &nodes_.back();
 }
 
@@ -304,7 +304,7 @@ void NodeRendezvous::Tick() {
     if (state_ == State::kRunning) {
       EndAttempt(text, true);
     } else {
-      spdlog::warn("rendezvous: {}; its place is free again", text);
+      Log().warn("rendezvous: {}; its place is free again", text);
     }
   }
   if (state_ != State::kWaiting || ++ticks_ < rendezvous_ticks_) return;

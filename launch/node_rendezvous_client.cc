@@ -93,8 +93,8 @@ void NodeRendezvousClient::Run() {
       OnFailure(status, took);
     }
     if (report.has_ready() && !attempt_ && ++reports % progress_reports == 0) {
-      spdlog::info("still waiting at {} for {}", options_.endpoint,
-                   unanswered_ > 0 ? "node 0" : missing_);
+      Log().info("still waiting at {} for {}", options_.endpoint,
+                 unanswered_ > 0 ? "node 0" : missing_);
     }
   }
 }

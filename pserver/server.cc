@@ -272,9 +272,9 @@ absl::Status Server::Impl::Serve() {
   listener_->Start();
   eviction_loop_.Start();
   control_loop_.Start();
-  spdlog::info("server {} of {} serves job '{}' on {}, generation {}",
-               options_.server_index, options_.server_endpoints.size(),
-               options_.job_id, endpoint(), generation().value());
+  Log().info("server {} of {} serves job '{}' on {}, generation {}",
+             options_.server_index, options_.server_endpoints.size(),
+             options_.job_id, endpoint(), generation().value());
   return absl::OkStatus();
 }
 
@@ -316,7 +316,7 @@ void Server::Impl::Shutdown() {
   listener_->Stop();
   grpc_server_->Shutdown(GrpcDeadline(kCallGrace));
   queues_.Shutdown();
-  spdlog::info("server {} has shut down", options_.server_index);
+  Log().info("server {} has shut down", options_.server_index);
 }
 
 void Server::Impl::EndWithoutWorkers() {

@@ -112,7 +112,7 @@ Trainer::Trainer(const v1::JobConfig& config,
       clocks_(options.clocks),
       warnings_(options.warnings) {
   if (job_->worker_index() != kFirstWorker) return;
-  for (const std::string& warning : warnings_) spdlog::warn("{}", warning);
+  for (const std::string& warning : warnings_) Log().warn("{}", warning);
 }
 
 Trainer::~Trainer() { job_->SetProgressSource(nullptr); }
@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
       nn::ChooseDevice(config.device(), config.dense_math(),
                        job->worker_index().value(),
                        cluster::SelectedGpus(cluster::ReadEnvironment())));
-  if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
+  if (!choice.log_line.empty()) Log().info("{}", choice.log_line);
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<models::Model> model,
                            ModelOf(config, choice.math_backend));
   return Create(config, std::move(model), parameters, job, options);
@@ -236,7 +236,7 @@ absl::Status Trainer::CheckTestFiles() const {
   if (!KnowsTestFilesEmpty()) return absl::OkStatus();
   const absl::Status none = NoTestExamples(config_);
   if (NeedsTestExamples(config_)) return none;
-  spdlog::warn("{}", std::string(none.message()));
+  Log().warn("{}", std::string(none.message()));
   return absl::OkStatus();
 }
 
@@ -357,11 +357,11 @@ absl::Status Trainer::TrainEpoch(uint32_t epoch) {
 
 absl::Status Trainer::TrainEpochOn(TrainingData& data, uint32_t epoch) {
   if (epoch < job_->trained_epochs()) {
-    spdlog::info("epoch {} was trained before the job was resumed", epoch + 1);
+    Log().info("epoch {} was trained before the job was resumed", epoch + 1);
     return absl::OkStatus();
   }
   if (epoch < job_->own_trained_epochs()) {
-    spdlog::info(
+    Log().info(
         "this worker's share of epoch {} was trained before it was "
         "restarted",
         epoch + 1);
@@ -413,7 +413,7 @@ absl::Status Trainer::WarnOfQuality(const PhaseId& phase) {
          .training_steps = phase.phase == "train" ? progress.steps() : 0},
         numbers, config_.learning_rate());
     if (warning.empty()) continue;
-    spdlog::warn("{}", warning);
+    Log().warn("{}", warning);
     // Online training has no end.
     if (warnings_.size() == kMaxWarnings) warnings_.erase(warnings_.begin());
     warnings_.push_back(std::move(warning));
@@ -466,8 +466,8 @@ absl::Status Trainer::TrainOnline() {
 absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   const absl::Status reported = cuts_->ReportRest();
   if (!reported.ok()) {
-    spdlog::warn("the coordinator was not told all that was trained: {}",
-                 std::string(reported.message()));
+    Log().warn("the coordinator was not told all that was trained: {}",
+               std::string(reported.message()));
   }
   OARLOCK_RETURN_IF_ERROR(job_->Report());
   OARLOCK_RETURN_IF_ERROR(job_->Barrier("summary"));
@@ -483,7 +483,7 @@ absl::StatusOr<TrainingSummary> Trainer::Summarize() {
   // One that was known at the beginning was told then.
   if (has_tested_ && job_->worker_index() == kFirstWorker &&
       !KnowsTestFilesEmpty() && !HasTestExamples(status)) {
-    spdlog::warn("{}", std::string(NoTestExamples(config_).message()));
+    Log().warn("{}", std::string(NoTestExamples(config_).message()));
   }
   TrainingSummary summary = SummaryOf(status);
   summary.model = config_.model();

@@ -38,9 +38,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   const absl::Time start = clock.Now();
   {
     // What the coordinator logs during the replay, it has logged before.
-    const spdlog::level::level_enum level = spdlog::get_level();
-    spdlog::set_level(spdlog::level::off);
-    const absl::Cleanup speak_again = [level] { spdlog::set_level(level); };
+    const spdlog::level::level_enum level = Log().level();
+    Log().set_level(spdlog::level::off);
+    const absl::Cleanup speak_again = [level] { Log().set_level(level); };
     OARLOCK_ASSIGN_OR_RETURN(
         log->log_,
         storage::PushLog::Open(push_log, files, clock,
@@ -62,9 +62,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorLog>> CoordinatorLog::Open(
   }
   log->SetStateDue();
   if (log->replayed_) {
-    spdlog::info("replayed {} calls of the coordinator's log in {:.2f} s",
-                 log->replayed_calls_,
-                 absl::ToDoubleSeconds(clock.Now() - start));
+    Log().info("replayed {} calls of the coordinator's log in {:.2f} s",
+               log->replayed_calls_,
+               absl::ToDoubleSeconds(clock.Now() - start));
   }
   return log;
 }

@@ -186,8 +186,8 @@ absl::Status RunFile::RecordCall(const v1::CoordinatorCall& call) {
   // Without the file a resume continues from the checkpoint.
   const absl::Status written = Write();
   if (!written.ok()) {
-    spdlog::warn("no later run can go on from the logs: {}",
-                 std::string(written.message()));
+    Log().warn("no later run can go on from the logs: {}",
+               std::string(written.message()));
   }
   return absl::OkStatus();
 }

@@ -73,8 +73,8 @@ absl::StatusOr<std::shared_ptr<const LoadedEpoch>> MemoryDataset::Take(
   const absl::Status preload = WaitPreload();
   const bool is_wanted = IsPreload(share);
   if (!preload.ok() && preload_.has_value() && !is_wanted) {
-    spdlog::warn("the preload of epoch {}, which is not wanted now, failed: {}",
-                 preload_->epoch, std::string(preload.message()));
+    Log().warn("the preload of epoch {}, which is not wanted now, failed: {}",
+               preload_->epoch, std::string(preload.message()));
   }
   absl::StatusOr<std::shared_ptr<const LoadedEpoch>> loaded =
       is_wanted ? preloaded() : Load(share, /*keeps_current=*/false);

@@ -11,8 +11,8 @@ absl::Status BadLines::Add(std::string_view file, uint64_t line,
   if (first_.empty()) {
     first_ = absl::StrCat(std::string(file), ":", line + 1, ": ",
                           std::string(reason));
-    spdlog::warn("malformed line skipped, {}; further ones are only counted",
-                 first_);
+    Log().warn("malformed line skipped, {}; further ones are only counted",
+               first_);
   }
   if (++count_ <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -23,8 +23,8 @@ absl::Status BadLines::Add(std::string_view file, uint64_t line,
 void BadLines::LeaveOut(const std::string& file, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   if (!left_out_.insert(file).second) return;
-  spdlog::warn("what is left of file {} is left out: {}", file,
-               std::string(why.message()));
+  Log().warn("what is left of file {} is left out: {}", file,
+             std::string(why.message()));
 }
 
 void BadLines::StartPhase() {

@@ -68,7 +68,7 @@ class Training {
     }
     const uint32_t num_epochs = config_.epochs();
     if (epoch >= num_epochs) {
-      spdlog::info("all {} epochs were trained before", num_epochs);
+      oarlock::Log().info("all {} epochs were trained before", num_epochs);
       OARLOCK_RETURN_IF_ERROR(Epoch(num_epochs - stride, /*trains=*/false));
     }
     for (; epoch < num_epochs; epoch += stride) {
@@ -123,7 +123,7 @@ class Training {
                                   group_.rank(),
                                   oarlock::cluster::SelectedGpus(
                                       oarlock::cluster::ReadEnvironment())));
-    if (!choice.log_line.empty()) spdlog::info("{}", choice.log_line);
+    if (!choice.log_line.empty()) oarlock::Log().info("{}", choice.log_line);
     options.math_backend = choice.math_backend;
     OARLOCK_ASSIGN_OR_RETURN(
         model_, DistributedModel::Create(&group_, std::move(network), options));
@@ -206,8 +206,8 @@ class Training {
             of_batch.mean_loss(), "; lower --learning_rate"));
       }
       if (config_.print_steps() > 0 && step % config_.print_steps() == 0) {
-        spdlog::info("epoch {} step {}  loss {:.4f}  accuracy {:.4f}",
-                     epoch + 1, step, of_batch.mean_loss(), scores.accuracy());
+        oarlock::Log().info("epoch {} step {}  loss {:.4f}  accuracy {:.4f}", epoch + 1,
+                   step, of_batch.mean_loss(), scores.accuracy());
       }
     }
     OARLOCK_RETURN_IF_ERROR(optimizer_->EndEpoch());

@@ -102,7 +102,7 @@ class SumExchange : public GradientExchange {
     reducer_.reset();
     if (sums_.on_gpus) ended_->push_back(std::move(sums_.communicator));
     if (spent.communication == absl::ZeroDuration()) return;
-    spdlog::info(
+    Log().info(
         "gradients were summed for {:.2f} s, of which {:.2f} s were "
         "not hidden behind backward",
         absl::ToDoubleSeconds(spent.communication),

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<WorkerGroup>> JoinWorkers(
     OARLOCK_ASSIGN_OR_RETURN(group,
                              JoinCollectiveGroup(config, role, strategy));
   }
-  spdlog::info("{}", group->Describe());
+  Log().info("{}", group->Describe());
   return group;
 }
 

@@ -128,8 +128,8 @@ absl::StatusOr<uint32_t> GoOnWithServers(const WorkerGroup& group,
         "--checkpoint_dir, a folder that all of them see");
   }
   if (group.rank() == 0 && group.trained_epochs() > 0) {
-    spdlog::info("goes on from the servers' checkpoint after {} epochs",
-                 group.trained_epochs());
+    Log().info("goes on from the servers' checkpoint after {} epochs",
+               group.trained_epochs());
   }
   return group.trained_epochs();
 }
@@ -194,7 +194,7 @@ absl::StatusOr<uint32_t> RestoreReplica(const std::string& folder,
   model.SetParameters(parameters);
   model.SetStatistics(statistics);
   if (group.rank() == 0) {
-    spdlog::info("goes on from {} after {} epochs", path, checkpoint.epochs());
+    Log().info("goes on from {} after {} epochs", path, checkpoint.epochs());
   }
   return checkpoint.epochs();
 }

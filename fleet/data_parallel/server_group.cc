@@ -91,8 +91,8 @@ class RoundExchange : public GradientExchange {
     OARLOCK_ASSIGN_OR_RETURN(next_update_,
                              UpdatesIn(trained, num_updates * round_size_));
     if (next_update_ > 0 && job.worker_index().value() == 0) {
-      spdlog::info("goes on after {} of {} updates of {}", next_update_,
-                   num_updates, phase_name_);
+      Log().info("goes on after {} of {} updates of {}", next_update_,
+                 num_updates, phase_name_);
     }
     OARLOCK_RETURN_IF_ERROR(rounds_->Join());
     OARLOCK_RETURN_IF_ERROR(Pull(values));

@@ -80,8 +80,8 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> ForkToGpus(
 void LogWhyTcp(absl::Span<const std::string> gpus, const std::string& why) {
   const size_t num_without = std::count(gpus.begin(), gpus.end(), "");
   if (num_without == gpus.size()) return;
-  spdlog::log(num_without == 0 ? spdlog::level::warn : spdlog::level::info,
-              "gradients are summed over TCP, not by NCCL: {}", why);
+  Log().log(num_without == 0 ? spdlog::level::warn : spdlog::level::info,
+            "gradients are summed over TCP, not by NCCL: {}", why);
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ absl::StatusOr<SumCommunicator> NewSumCommunicator(
         ForkToGpus(group, options, gpus, mine);
     if (between_gpus.ok()) {
       if (group.rank() == 0) {
-        spdlog::info("gradients are summed by NCCL, in the GPUs' memory");
+        Log().info("gradients are summed by NCCL, in the GPUs' memory");
       }
       return SumCommunicator{*std::move(between_gpus), /*on_gpus=*/true};
     }

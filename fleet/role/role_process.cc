@@ -16,8 +16,8 @@ void BeginRole(const cluster::RoleAssignment& role) {
   // tests do that.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   InitLogging(cluster::RoleName(role));
-  spdlog::info("{}", role.reason);
-  for (const std::string& warning : role.warnings) spdlog::warn("{}", warning);
+  Log().info("{}", role.reason);
+  for (const std::string& warning : role.warnings) Log().warn("{}", warning);
 }
 
 }  // namespace oarlock

@@ -50,7 +50,7 @@ void WarnOfPlainLoop(const std::string& device_name, const Product& p,
         said->insert({static_cast<uint64_t>(p.numbers), p.m, p.n, p.k}).second;
     if (!is_new) return;
   }
-  spdlog::warn(
+  Log().warn(
       "{}: cuBLASLt has no algorithm for a product of [{}, {}] and [{}, {}] in "
       "{} ({}): a plain loop computes it, many times slower",
       device_name, p.m, p.k, p.k, p.n, NameOf(p.numbers), why);

@@ -45,8 +45,8 @@ class GpuGraph final : public Device::Graph {
 void LogThatPatchesAreUsed(const absl::Status& why) {
   static std::atomic<bool> is_said = false;
   if (is_said.exchange(true)) return;
-  spdlog::info("convolutions go by patches, not by cuDNN: {}",
-               std::string(why.message()));
+  Log().info("convolutions go by patches, not by cuDNN: {}",
+             std::string(why.message()));
 }
 
 // A GPU with three streams: copies to the GPU, computation, and copies from it.

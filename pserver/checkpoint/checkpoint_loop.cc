@@ -160,8 +160,8 @@ void CheckpointLoop::Run() {
                     [](const Command& command) { return command.best; });
     const absl::StatusOr<v1::CheckpointResponse> made = MakeOne(best);
     if (!made.ok()) {
-      spdlog::warn("no checkpoint was made: {}; the last one is current",
-                   std::string(made.status().message()));
+      Log().warn("no checkpoint was made: {}; the last one is current",
+                 std::string(made.status().message()));
       absl::MutexLock lock(&mutex_);
       ++num_failed_;
     }
@@ -184,8 +184,8 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::MakeOne(bool best) {
     absl::StatusOr<v1::CheckpointResponse> made = TryOne(best, &try_again);
     if (!try_again || clock_.Now() > give_up) return made;
     if (first) {
-      spdlog::info("a checkpoint waits: {}",
-                   std::string(made.status().message()));
+      Log().info("a checkpoint waits: {}",
+                 std::string(made.status().message()));
     }
     absl::MutexLock lock(&mutex_);
     if (clock_.AwaitFor(&mutex_, absl::Condition(&stop_), kPauseForObstacle)) {
@@ -209,21 +209,20 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(bool best,
   if (best) {
     const absl::Status marked = dir_.MarkBest(cut);
     if (!marked.ok()) {
-      spdlog::warn("{} is not marked as the best one: {}", response.directory(),
-                   std::string(marked.message()));
+      Log().warn("{} is not marked as the best one: {}", response.directory(),
+                 std::string(marked.message()));
     }
   }
   const absl::Status kept = dir_.Keep(options_.keep);
   if (!kept.ok()) {
-    spdlog::warn("old checkpoints stay: {}", std::string(kept.message()));
+    Log().warn("old checkpoints stay: {}", std::string(kept.message()));
   }
   // A failure is in the log, and harmless.
   coordinator_->WriteState().IgnoreError();
   response.set_seconds(absl::ToDoubleSeconds(clock_.Now() - start));
-  spdlog::info(
-      "checkpoint {}: {:.1f} MB in {:.2f} s, pushes held for {:.1f} ms",
-      response.directory(), response.written_bytes() / 1e6, response.seconds(),
-      response.held_seconds() * 1e3);
+  Log().info("checkpoint {}: {:.1f} MB in {:.2f} s, pushes held for {:.1f} ms",
+             response.directory(), response.written_bytes() / 1e6,
+             response.seconds(), response.held_seconds() * 1e3);
   absl::MutexLock lock(&mutex_);
   current_ = cut;
   last_time_ = absl::Seconds(response.seconds());
@@ -244,7 +243,7 @@ void CheckpointLoop::Close(uint64_t cut, bool published) {
   if (!published) {
     dir_.Abandon(cut).IgnoreError();
   } else if (!reported.ok()) {
-    spdlog::warn("{}", std::string(reported.message()));
+    Log().warn("{}", std::string(reported.message()));
   }
 }
 

@@ -40,8 +40,8 @@ absl::Status Load(const checkpoint::LoadedCheckpoint& checkpoint,
   OARLOCK_RETURN_IF_ERROR(
       LoadPart(checkpoint.manifest, options, map, registry));
   registry->clock().AdvanceTo(checkpoint.manifest.logical_time());
-  spdlog::info("loaded {} in {:.2f} s", checkpoint.folder,
-               absl::ToDoubleSeconds(clock.Now() - start));
+  Log().info("loaded {} in {:.2f} s", checkpoint.folder,
+             absl::ToDoubleSeconds(clock.Now() - start));
   return absl::OkStatus();
 }
 
@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
       checkpoint::LoadCheckpoint(storage::FileSystem::Real(), dir.path());
   if (absl::IsNotFound(current.status())) {
     if (options.resume) {
-      spdlog::info("{} has no checkpoint: begins at the beginning", dir.path());
+      Log().info("{} has no checkpoint: begins at the beginning", dir.path());
     }
     if (!options.load.empty()) {
       OARLOCK_RETURN_IF_ERROR(
@@ -201,7 +201,7 @@ absl::Status ServerCheckpoints::BeginLogs(
   if (!options_.log_pushes) return absl::OkStatus();
   if (options_.resume && !options_.replay_log && !decision.go_on) {
     // The first server of the job finds the reason; all others find no run.
-    spdlog::info("goes on without the logs in {}: {}", log_dir, decision.why);
+    Log().info("goes on without the logs in {}: {}", log_dir, decision.why);
   }
   if (coordinator_ == nullptr) return absl::OkStatus();
   const coordinator::RunFile::Begin begin =
@@ -215,7 +215,7 @@ absl::Status ServerCheckpoints::BeginLogs(
     OARLOCK_RETURN_IF_ERROR(run_file_->Forbid("--mode sync"));
   }
   if (decision.go_on) {
-    spdlog::info(
+    Log().info(
         "goes on from the logs of the run before in {}: nothing that it was "
         "told is trained again",
         log_dir);
@@ -240,7 +240,7 @@ absl::Status ServerCheckpoints::OpenLog(
                                                  *options_.clocks.monotonic));
   replayed_ = log.replay;
   if (replayed_ && log_->may_lack_its_end()) {
-    spdlog::warn(
+    Log().warn(
         "the log in {} was written before the system was started anew: pushes "
         "of its last {} may be gone, and workers tell which",
         log.directory, absl::FormatDuration(log.sync_interval));

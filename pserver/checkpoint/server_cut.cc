@@ -260,7 +260,7 @@ absl::StatusOr<v1::CloseCutResponse> ServerCut::DoClose(
   if (current) FaultPoint("cut.close.before_trim");
   if (current && log_ != nullptr) {
     const absl::Status trimmed = log_->OnPublished(request.cut(), previous_);
-    if (!trimmed.ok()) spdlog::warn("{}", std::string(trimmed.message()));
+    if (!trimmed.ok()) Log().warn("{}", std::string(trimmed.message()));
   }
   gate_->Finish(newest_);
   return v1::CloseCutResponse();

@@ -87,9 +87,8 @@ absl::StatusOr<std::unique_ptr<ServerLog>> ServerLog::Open(
       entry->aggregator->EndReplay();
     }
     log->replay_time_ = clock.Now() - start;
-    spdlog::info("replayed {} pushes of the log in {:.2f} s",
-                 log->replayed_pushes_,
-                 absl::ToDoubleSeconds(log->replay_time_));
+    Log().info("replayed {} pushes of the log in {:.2f} s",
+               log->replayed_pushes_, absl::ToDoubleSeconds(log->replay_time_));
     log->TellReplayed();
   }
   OARLOCK_RETURN_IF_ERROR(log->Append(ServerLogKind::kBoot, log->boot_id_));

@@ -126,8 +126,8 @@ bool ControlLoop::FollowerTurn() {
       return RecordFailure(status);
     }
     connected_ = true;
-    spdlog::info("reports to the coordinator at {}",
-                 options_.coordinator_endpoint);
+    Log().info("reports to the coordinator at {}",
+               options_.coordinator_endpoint);
   }
   absl::StatusOr<v1::ServerHeartbeatResponse> response =
       SendHeartbeat(/*leaving=*/false, options_.heartbeat_call_timeout);
@@ -135,7 +135,7 @@ bool ControlLoop::FollowerTurn() {
   last_turn_ = clock_.Now();
   outage_ = absl::ZeroDuration();
   if (std::exchange(outage_logged_, false)) {
-    spdlog::info("the coordinator is back");
+    Log().info("the coordinator is back");
   }
   if (absl::Status status = Apply(*response); !status.ok()) {
     End(std::move(status));
@@ -223,9 +223,8 @@ absl::Duration ControlLoop::WaitedSinceLastTurn() {
       kTurnSlack *
       (options_.heartbeat_interval + options_.heartbeat_call_timeout);
   if (elapsed <= longest_turn) return elapsed;
-  spdlog::warn(
-      "this server stood still for {:.1f} s; nobody is blamed for that",
-      absl::ToDoubleSeconds(elapsed));
+  Log().warn("this server stood still for {:.1f} s; nobody is blamed for that",
+             absl::ToDoubleSeconds(elapsed));
   return longest_turn;
 }
 
@@ -246,7 +245,7 @@ bool ControlLoop::RecordFailure(const absl::Status& status) {
     return true;
   }
   if (outage_ > options_.lease && !std::exchange(outage_logged_, true)) {
-    spdlog::warn(
+    Log().warn(
         "the {} has been silent for {:.0f} s ({}); this server goes "
         "on serving, and gives up after {:.0f} s",
         who, absl::ToDoubleSeconds(outage_), std::string(status.message()),

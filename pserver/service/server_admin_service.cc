@@ -115,13 +115,13 @@ absl::StatusOr<v1::ConnectResponse> ServerAdminService::Impl::Connect(
     const grpc::ServerContext& context, const v1::ConnectRequest& request) {
   const std::string client = request.client().substr(0, kMaxShownBytes);
   if (absl::Status status = CheckConnect(request); !status.ok()) {
-    spdlog::warn("refused {} from {}: {}", client, context.peer(),
-                 std::string(status.message()));
+    Log().warn("refused {} from {}: {}", client, context.peer(),
+               std::string(status.message()));
     return status;
   }
   // People's tools, which name no job, come every few seconds.
   if (!request.job_id().empty()) {
-    spdlog::info("{} connected from {}", client, context.peer());
+    Log().info("{} connected from {}", client, context.peer());
   }
   v1::ConnectResponse response;
   response.set_server_index(options_.server.value());

@@ -108,8 +108,8 @@ absl::StatusOr<v1::EvictResponse> EvictionLoop::Serve(
     }
     OARLOCK_ASSIGN_OR_RETURN(const sparse_table::EvictionResult result,
                              EvictTable(entry, limits));
-    spdlog::info("evicted {} of {} rows of table {} by command",
-                 result.evicted_rows(), result.examined_rows, request.table());
+    Log().info("evicted {} of {} rows of table {} by command",
+               result.evicted_rows(), result.examined_rows, request.table());
     return ToProto(result, entry->sparse->Stats().rows);
   }
   return absl::NotFoundError(absl::StrCat(
@@ -134,12 +134,12 @@ void EvictionLoop::EvictWhatIsDue() {
         EvictTable(entry, entry->sparse->eviction());
     if (stopping()) return;
     if (!result.ok()) {
-      spdlog::error("{}", std::string(result.status().message()));
+      Log().error("{}", std::string(result.status().message()));
       continue;
     }
     if (result->evicted_rows() > 0) {
-      spdlog::info("evicted {} of {} rows of table {}", result->evicted_rows(),
-                   result->examined_rows, entry->config.name());
+      Log().info("evicted {} of {} rows of table {}", result->evicted_rows(),
+                 result->examined_rows, entry->config.name());
     }
   }
   // What failed was logged, and is tried again when it is due again.

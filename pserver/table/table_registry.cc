@@ -410,7 +410,7 @@ uint64_t TableRegistry::SetRoundMember(WorkerIndex worker,
     // If this fails, a restarted server is informed by the worker's next call.
     const absl::Status recorded =
         observer_->OnRoundMember(worker, generation, joins);
-    if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
+    if (!recorded.ok()) Log().warn("{}", std::string(recorded.message()));
   }
   const auto found = members_.find(worker);
   const bool is_old = found != members_.end() && generation < found->second;

@@ -37,7 +37,7 @@ TEST(LogTest, LongMessagesAreCut) {
 TEST(LogTest, EveryMessageGoesThroughIt) {
   InitLogging("test");
   ::testing::internal::CaptureStderr();
-  spdlog::info("{}", "one\ntwo");
+  Log().info("{}", "one\ntwo");
   const std::string text = ::testing::internal::GetCapturedStderr();
   EXPECT_TRUE(absl::EndsWith(text, "I test  one\\ntwo\n")) << text;
 }

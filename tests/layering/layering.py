@@ -32,6 +32,7 @@ USES = {
     "pserver": ("proto", "wire", "optim", "storage", "cluster", "sparse_table",
                 "coordinator", "checkpoint"),
     "client": ("proto", "wire", "cluster", "data"),
+    "capi": ("proto", "wire", "cluster", "data", "client"),
     # optim: kernels take their arithmetic from the rules.
     "nn": ("optim",),
     "models": ("data", "nn"),

@@ -81,8 +81,7 @@ class CountingTrainer {
     OARLOCK_ASSIGN_OR_RETURN(member_,
                              JoinJob(options_.endpoints, "counting trainer",
                                      WorkerIndex(options_.index)));
-    spdlog::info("registered, generation {}",
-                 member_.job->generation().value());
+    Log().info("registered, generation {}", member_.job->generation().value());
     const absl::Status status = TrainAndCompare();
     const absl::Status finished = member_.job->Finish(status);
     return status.ok() ? finished : status;

@@ -52,7 +52,7 @@ absl::Status Run(const std::vector<std::string>& arguments,
     OARLOCK_ASSIGN_OR_RETURN(proxies.emplace_back(),
                              FaultyProxy::Start(options, clock));
   }
-  spdlog::info("forwards {}, seed {}", arguments[1], seed);
+  Log().info("forwards {}, seed {}", arguments[1], seed);
   int signal = 0;
   do {
     sigwait(&signals, &signal);
@@ -75,7 +75,7 @@ int Main(int argc, char** argv) {
   InitLogging("proxy");
   const absl::Status status =
       Run({argv + 1, argv + argc}, signals, Clock::Monotonic());
-  if (!status.ok()) spdlog::error("{}", std::string(status.message()));
+  if (!status.ok()) Log().error("{}", std::string(status.message()));
   return status.ok() ? 0 : 2;
 }
 

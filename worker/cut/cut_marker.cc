@@ -229,8 +229,8 @@ void CutMarker::Run() {
     }
     const absl::Status status = Mark(cut, limit);
     if (!status.ok()) {
-      spdlog::warn("cut {} was not marked: {}", cut,
-                   std::string(status.message()));
+      Log().warn("cut {} was not marked: {}", cut,
+                 std::string(status.message()));
     }
     absl::MutexLock lock(&mutex_);
     marking_ = false;

@@ -35,7 +35,7 @@ uint32_t DenseIntervalSteps(const EpochContext& context, int num_copies,
   if (steps > 0 && steps < kFewExchanges && context.cuts != nullptr &&
       context.phase.epoch == 0 &&
       context.job->worker_index() == WorkerIndex(0)) {
-    spdlog::info(
+    Log().info(
         "a thread makes about {} steps in this job, few for parameters that "
         "{} threads change: each step's gradients are pushed at once{}",
         steps, copies,

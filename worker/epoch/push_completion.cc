@@ -198,15 +198,15 @@ absl::Status RunPushCompletion(const EpochContext& context,
   Completer completer(context, completion);
   if (completion.push.has_value()) {
     OARLOCK_RETURN_IF_ERROR(completer.CompletePush());
-    spdlog::info("completed push {} of worker {}, which is gone",
-                 completion.push->sequence.value(),
-                 completion.push->worker.value());
+    Log().info("completed push {} of worker {}, which is gone",
+               completion.push->sequence.value(),
+               completion.push->worker.value());
     return absl::OkStatus();
   }
   OARLOCK_RETURN_IF_ERROR(completer.PushRows());
   OARLOCK_RETURN_IF_ERROR(completer.PushDense());
-  spdlog::info("pushed what a worker that is gone had left in {} ranges",
-               completion.examples.size() + completion.dense_examples.size());
+  Log().info("pushed what a worker that is gone had left in {} ranges",
+             completion.examples.size() + completion.dense_examples.size());
   return absl::OkStatus();
 }
 

@@ -19,10 +19,10 @@ void LogStep(const EpochContext& context, const PhaseTotals& totals) {
         absl::StrFormat("  staleness p50 %.0f p99 %.0f",
                         Log2Quantile(counts, .5), Log2Quantile(counts, .99));
   }
-  spdlog::info("{} epoch {} step {}  loss {:.4f}  auc {:.4f}{}",
-               context.phase.phase, context.phase.epoch + 1, totals.steps,
-               totals.loss_sum / totals.examples,
-               context.progress->Auc(context.phase), stale);
+  Log().info("{} epoch {} step {}  loss {:.4f}  auc {:.4f}{}",
+             context.phase.phase, context.phase.epoch + 1, totals.steps,
+             totals.loss_sum / totals.examples,
+             context.progress->Auc(context.phase), stale);
 }
 
 absl::Status CheckLoss(const EpochContext& context, double loss_sum) {

@@ -34,8 +34,8 @@ constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 absl::Status KeepBest(client::JobClient* job, v1::Evaluation evaluation) {
   const absl::StatusOr<std::string> kept = job->CheckpointBest();
   if (!kept.ok()) {
-    spdlog::warn("no checkpoint of the best evaluation: {}",
-                 std::string(kept.status().message()));
+    Log().warn("no checkpoint of the best evaluation: {}",
+               std::string(kept.status().message()));
     return absl::OkStatus();
   }
   evaluation.set_checkpoint(*kept);
@@ -74,7 +74,7 @@ double LabelMean(double label_sum, uint64_t num_examples) {
 }
 
 void LogEvaluation(const v1::Evaluation& evaluation) {
-  spdlog::info(
+  Log().info(
       "{}{} after {} trained examples: auc {}  logloss {:.4f}  "
       "{} examples{}",
       evaluation.work(),
@@ -274,8 +274,8 @@ void PeriodicEvaluation::Run() {
     if (!done.ok()) {
       // The evaluation after the epoch meets what is wrong and says so; a job
       // that is being ended says it itself.
-      spdlog::warn("no further periodic evaluation in this epoch: {}",
-                   std::string(done.message()));
+      Log().warn("no further periodic evaluation in this epoch: {}",
+                 std::string(done.message()));
       return;
     }
     next = (TrainedTotalsOf(status).examples / period_examples_ + 1) *

@@ -144,15 +144,15 @@ absl::Status RunGeoPushCompletion(const EpochContext& context,
   OARLOCK_RETURN_IF_ERROR(context.dense->Pull());
   if (completion.push.has_value()) {
     OARLOCK_RETURN_IF_ERROR(CompletePush(context, completion));
-    spdlog::info("completed push {} of worker {}, which is gone",
-                 completion.push->sequence.value(),
-                 completion.push->worker.value());
+    Log().info("completed push {} of worker {}, which is gone",
+               completion.push->sequence.value(),
+               completion.push->worker.value());
     return absl::OkStatus();
   }
   OARLOCK_RETURN_IF_ERROR(PushRows(context, completion));
   OARLOCK_RETURN_IF_ERROR(PushDense(context, completion));
-  spdlog::info("pushed what a worker that is gone had left in {} ranges",
-               completion.examples.size() + completion.dense_examples.size());
+  Log().info("pushed what a worker that is gone had left in {} ranges",
+             completion.examples.size() + completion.dense_examples.size());
   return absl::OkStatus();
 }
 

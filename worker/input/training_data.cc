@@ -272,9 +272,8 @@ absl::Status TrainingData::ReadIndex() {
       options);
   // With an order of its own every worker has to see the same examples.
   if (!index.ok() && skip_policy_ != SkipPolicy::kNothing && !IsOrdered()) {
-    spdlog::warn("what is left of {} is left out: {}",
-                 absl::StrJoin(files_, ","),
-                 std::string(index.status().message()));
+    Log().warn("what is left of {} is left out: {}", absl::StrJoin(files_, ","),
+               std::string(index.status().message()));
     index_.emplace(static_cast<uint64_t>(block),
                    std::vector<data::SourceIndex::File>(files_.size()));
     return absl::OkStatus();
@@ -473,9 +472,9 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartStatic(
   if (InMemory()) {
     OARLOCK_ASSIGN_OR_RETURN(std::shared_ptr<const data::LoadedEpoch> loaded,
                              memory_->Take(MemoryShareOf(phase.epoch, share)));
-    spdlog::info("{} examples of epoch {} are in memory, {:.1f} MiB",
-                 loaded->indices.size(), phase.epoch + 1,
-                 static_cast<double>(memory_bytes()) / (1 << 20));
+    Log().info("{} examples of epoch {} are in memory, {:.1f} MiB",
+               loaded->indices.size(), phase.epoch + 1,
+               static_cast<double>(memory_bytes()) / (1 << 20));
     if (config_.preload() &&
         phase.epoch + 1 < static_cast<uint32_t>(config_.epochs())) {
       memory_->Preload(MemoryShareOf(phase.epoch + 1));

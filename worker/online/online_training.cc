@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<std::string>> WatchedFolder::List() {
     if (!IsAscii(name) ||
         name.find_first_of(kListCharacters) != std::string::npos) {
       if (warned_.insert(name).second) {
-        spdlog::warn(
+        Log().warn(
             "file '{}' of {} is left out: its name has a blank, a "
             "comma, * ? or [, or is not ASCII; rename it",
             absl::CHexEscape(name), folder_);
@@ -112,7 +112,7 @@ bool OnlineTraining::IsFirstWorker() const {
 
 absl::Status OnlineTraining::Run() {
   OARLOCK_ASSIGN_OR_RETURN(uint32_t epoch, LearnFiles());
-  if (epoch > 0) spdlog::info("{} files were trained before", epoch);
+  if (epoch > 0) Log().info("{} files were trained before", epoch);
   // In this run: this worker takes the place of one that died, and the others
   // may be evaluating the last one.
   if (epoch > job_->trained_epochs()) {
@@ -178,14 +178,14 @@ absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
     // One that was never there is a mistake.
     if (!folder_was_there_ && begun_.empty()) return names.status();
     if (!folder_is_away_) {
-      spdlog::warn("{}; it was there before, so it is awaited",
-                   std::string(names.status().message()));
+      Log().warn("{}; it was there before, so it is awaited",
+                 std::string(names.status().message()));
     }
     folder_is_away_ = true;
     return absl::OkStatus();
   }
   if (folder_is_away_) {
-    spdlog::info("--watch_dir {} is there again", config_.watch_dir());
+    Log().info("--watch_dir {} is there again", config_.watch_dir());
   }
   folder_is_away_ = false;
   folder_was_there_ = true;
@@ -213,7 +213,7 @@ bool OnlineTraining::IsUnreadable(const std::string& name) {
   // It has gone since the folder was listed.
   if (!std::filesystem::exists(path, error)) return true;
   unreadable_.insert(name);
-  spdlog::warn(
+  Log().warn(
       "file {} is left out, {} so far: {}; write it again under "
       "another name",
       path, unreadable_.size(), std::string(readable.message()));
@@ -285,7 +285,7 @@ absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
         progress.bad_lines() <= max) {
       continue;
     }
-    spdlog::warn(
+    Log().warn(
         "file {} of epoch {} has {} malformed lines, more than the {} "
         "of --bad_lines_max: they are left out; see the file",
         file.file(), file.epoch(), progress.bad_lines(), max);
@@ -297,16 +297,16 @@ absl::Status OnlineTraining::Finish(v1::TrainingFile file) {
   file.set_trained(true);
   const absl::Status recorded = job_->RecordFile(file);
   if (absl::IsFailedPrecondition(recorded)) {
-    spdlog::info("{}", std::string(recorded.message()));
+    Log().info("{}", std::string(recorded.message()));
     return absl::OkStatus();
   }
   OARLOCK_RETURN_IF_ERROR(recorded);
-  spdlog::info("file {} of epoch {} is trained", file.file(), file.epoch());
+  Log().info("file {} of epoch {} is trained", file.file(), file.epoch());
   if (!job_->takes_cuts()) return absl::OkStatus();
   const absl::Status made = job_->Checkpoint();
   if (!made.ok()) {
-    spdlog::warn("no checkpoint after file {}: {}; the next one has it too",
-                 file.file(), std::string(made.message()));
+    Log().warn("no checkpoint after file {}: {}; the next one has it too",
+               file.file(), std::string(made.message()));
   }
   return absl::OkStatus();
 }

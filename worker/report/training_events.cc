@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<TrainingEvents>> TrainingEvents::Start(
     const Clocks& clocks) {
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<EventFile> file,
                            EventFile::Create(folder, clocks.wall->Now()));
-  spdlog::info("events for TensorBoard go to {}", file->path());
+  Log().info("events for TensorBoard go to {}", file->path());
   OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse first, source());
   return absl::WrapUnique(new TrainingEvents(std::move(file), period,
                                              std::move(source), clocks, first));
@@ -148,7 +148,7 @@ void TrainingEvents::EndThread() {
 void TrainingEvents::Finish(const v1::JobStatusResponse& last) {
   EndThread();
   const absl::Status written = Write(last);
-  if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
+  if (!written.ok()) Log().warn("{}", std::string(written.message()));
 }
 
 void TrainingEvents::Run() {
@@ -164,7 +164,7 @@ void TrainingEvents::Run() {
     if (!status.ok()) continue;
     const absl::Status written = Write(*status);
     if (!written.ok()) {
-      spdlog::warn("{}; no further events", std::string(written.message()));
+      Log().warn("{}; no further events", std::string(written.message()));
       return;
     }
   }

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <cstdint>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mix.h"
 #include "cli/ctl/status_json.h"
 #include "cli/ctl/status_text.h"
@@ -29,7 +29,7 @@ struct Result {
 
 Result Ctl(std::vector<std::string> words) {
   // What is captured is ctl's alone: the servers run in this process, too.
-  spdlog::set_level(spdlog::level::off);
+  Log().set_level(spdlog::level::off);
   words.insert(words.begin(), {"oarlock", "ctl"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -94,11 +94,11 @@ std::vector<TrainingRun> With(std::vector<TrainingRun> runs,
 // What is logged while it lives.
 class CapturedLog {
  public:
-  CapturedLog() : before_(spdlog::default_logger()) {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-        "captured", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_)));
-  }
-  ~CapturedLog() { spdlog::set_default_logger(before_); }
+  CapturedLog()
+      : before_(SetLog(std::make_shared<spdlog::logger>(
+            "captured",
+            std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_)))) {}
+  ~CapturedLog() { SetLog(before_); }
 
   int Count(const std::string& text) const {
     const std::string lines = lines_.str();
@@ -112,9 +112,8 @@ class CapturedLog {
   std::string lines() const { return lines_.str(); }
 
  private:
-  // spdlog's way; its registry has it, too.
-  const std::shared_ptr<spdlog::logger> before_;
   std::ostringstream lines_;
+  const std::shared_ptr<spdlog::logger> before_;
 };
 
 TEST(SumCommunicatorTest, GpusSumWhatHostsSum) {

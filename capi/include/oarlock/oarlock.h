@@ -1,0 +1,331 @@
+/* Oarlock's C interface: pull rows and dense parameters from the servers of a
+ * job, push gradients, lease examples, wait at barriers.
+ *
+ * The rules:
+ *
+ * - Handles are numbers. A handle that was closed, or never was one, is
+ *   OARLOCK_CLOSED; nothing is read through it. 0 is no handle.
+ * - What may wait is an operation: a function whose name ends in _begin makes
+ *   it and returns at once; oarlock_wait waits for it, at most as long as it is
+ *   told; oarlock_cancel ends the wait; oarlock_operation_free forgets it.
+ * - Every function returns a code, OARLOCK_OK or why not, and describes it in
+ *   `error`, which the caller hands in; NULL: it wants no text.
+ * - Nothing calls back into the program. No thread of the library runs its code.
+ * - Configurations and results are JSON of published messages
+ *   (proto/config/client_config.proto, proto/v1/table.proto): UTF-8, with a
+ *   length, no 0 at the end.
+ * - Functions may be called from any thread, at once.
+ * - In a process that was forked after the first client was made, every function
+ *   returns OARLOCK_FORKED and touches nothing.
+ * - Nothing of the process is changed: no signal handler or mask, no setting of
+ *   malloc, no line on standard output or error (see oarlock_log_read).
+ * - An invariant of the library that is broken makes its client unusable, not
+ *   the process: OARLOCK_BROKEN from then on.
+ * - The library stays loaded: do not dlclose it.
+ */
+
+#ifndef OARLOCK_OARLOCK_H_
+#define OARLOCK_OARLOCK_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OARLOCK_API __attribute__((visibility("default")))
+
+/* Grows when a function or a struct changes; a new function keeps it. */
+#define OARLOCK_ABI_VERSION 1
+
+typedef int32_t oarlock_code;
+enum {
+  OARLOCK_OK = 0,
+  /* 1 to 16 are the codes of gRPC. Who should do what: */
+  OARLOCK_CANCELLED = 1,           /* the caller wanted it */
+  OARLOCK_UNKNOWN = 2,             /* nobody knows */
+  OARLOCK_INVALID_ARGUMENT = 3,    /* correct the call */
+  OARLOCK_DEADLINE_EXCEEDED = 4,   /* the same call again may succeed */
+  OARLOCK_NOT_FOUND = 5,           /* name something that is there */
+  OARLOCK_ALREADY_EXISTS = 6,      /* it is there, and differs */
+  OARLOCK_PERMISSION_DENIED = 7,   /* be somebody else */
+  OARLOCK_RESOURCE_EXHAUSTED = 8,  /* ask for less, or give more memory */
+  OARLOCK_FAILED_PRECONDITION = 9, /* first change what the text names */
+  OARLOCK_ABORTED = 10,            /* this worker was fenced: join anew */
+  OARLOCK_OUT_OF_RANGE = 11,       /* beyond a limit that does not move */
+  OARLOCK_UNIMPLEMENTED = 12,      /* use another release */
+  OARLOCK_INTERNAL = 13,           /* a mistake of Oarlock's */
+  OARLOCK_UNAVAILABLE = 14,        /* the same call again, later */
+  OARLOCK_DATA_LOSS = 15,          /* resume from a checkpoint */
+  OARLOCK_UNAUTHENTICATED = 16,    /* give the token, or another one */
+  /* The operation goes on; the time given to oarlock_wait is over. */
+  OARLOCK_NOT_DONE = 100,
+  /* No open handle of this kind. */
+  OARLOCK_CLOSED = 101,
+  /* This process was forked from one that uses Oarlock. */
+  OARLOCK_FORKED = 102,
+  /* An invariant was broken before: make a new client. */
+  OARLOCK_BROKEN = 103,
+  /* The buffer is too small; the size that it needs was returned. */
+  OARLOCK_TOO_SMALL = 104
+};
+
+/* What went wrong, in one line: what happened, the value seen, what is legal,
+ * what to do. Only written by calls that do not return OARLOCK_OK. A message
+ * that does not fit ends in "...". */
+typedef struct oarlock_error {
+  oarlock_code code;
+  char message[2044];
+} oarlock_error;
+
+typedef uint64_t oarlock_client;
+typedef uint64_t oarlock_operation;
+/* The distinct keys of a batch. */
+typedef uint64_t oarlock_keys;
+
+/* "1.2.0". Static memory. */
+OARLOCK_API const char* oarlock_version(void);
+/* OARLOCK_ABI_VERSION of the library. */
+OARLOCK_API int32_t oarlock_abi_version(void);
+
+/* -- Clients ------------------------------------------------------------- */
+
+/* A client of one job, which has opened no connection yet. `config`: JSON of
+ * ClientConfig. Errors: INVALID_ARGUMENT, NOT_FOUND (a file that it names). */
+OARLOCK_API oarlock_code oarlock_client_create(const char* config,
+                                               size_t config_size,
+                                               oarlock_client* client,
+                                               oarlock_error* error);
+
+/* Drops the client: cancels its operations, stops its threads, closes its
+ * connections. A worker that has not left is taken for dead by the servers when
+ * its lease runs out. Takes milliseconds. What its operations' arrays are, they
+ * are no more when this returns. */
+OARLOCK_API oarlock_code oarlock_client_free(oarlock_client client,
+                                             oarlock_error* error);
+
+/* A descriptor that is readable when an operation of the client has ended since
+ * it was last read (an eventfd: read 8 bytes). It belongs to the client. */
+OARLOCK_API oarlock_code oarlock_client_event_fd(oarlock_client client,
+                                                 int32_t* descriptor,
+                                                 oarlock_error* error);
+
+/* Operation: connects to all servers as a reader, which may pull and ask, and
+ * creates, counts, touches and blocks nothing. Result: {}. Errors: UNAVAILABLE
+ * (no server answered in time), FAILED_PRECONDITION (another job, version or
+ * list of servers; connected already). */
+OARLOCK_API oarlock_code oarlock_connect_begin(oarlock_client client,
+                                               oarlock_operation* operation,
+                                               oarlock_error* error);
+
+/* Operation: connects and registers as a worker. `config`: JSON of JoinConfig.
+ * Result: JSON of RegisterWorkerResponse. Errors: those of connecting;
+ * ALREADY_EXISTS (the rank is taken, by whom); INVALID_ARGUMENT (a rank beyond
+ * the run). */
+OARLOCK_API oarlock_code oarlock_join_begin(oarlock_client client,
+                                            const char* config,
+                                            size_t config_size,
+                                            oarlock_operation* operation,
+                                            oarlock_error* error);
+
+/* Operation: the worker leaves. `succeeded` 0: it gives up, for this reason, one
+ * sentence; what it had leased goes to others. Pushes under way are waited for.
+ * Afterwards the client answers nothing but oarlock_client_free. Result: {}. */
+OARLOCK_API oarlock_code oarlock_leave_begin(oarlock_client client,
+                                             int32_t succeeded,
+                                             const char* reason,
+                                             size_t reason_size,
+                                             oarlock_operation* operation,
+                                             oarlock_error* error);
+
+/* Whether the worker still takes part: OK, ABORTED (fenced), CANCELLED (the job
+ * is being ended, and why). Asks nobody. */
+OARLOCK_API oarlock_code oarlock_alive(oarlock_client client,
+                                       oarlock_error* error);
+
+/* -- Operations ---------------------------------------------------------- */
+
+/* Waits for at most `timeout_ms` milliseconds, 0: not at all. OARLOCK_OK: it has
+ * succeeded. OARLOCK_NOT_DONE: not yet. Else why it failed. */
+OARLOCK_API oarlock_code oarlock_wait(oarlock_operation operation,
+                                      uint32_t timeout_ms,
+                                      oarlock_error* error);
+
+/* Asks the operation to end; it ends soon, with CANCELLED unless it was done
+ * before. `*effect` (may be NULL): 1 if what it asked for may have happened or
+ * may still happen, as with a push that was sent; else 0. */
+OARLOCK_API oarlock_code oarlock_cancel(oarlock_operation operation,
+                                        int32_t* effect, oarlock_error* error);
+
+/* The result of an operation that has succeeded, `*size` bytes of JSON. `buffer`
+ * NULL or `capacity` below that: TOO_SMALL, with the size. */
+OARLOCK_API oarlock_code oarlock_result(oarlock_operation operation,
+                                        char* buffer, size_t capacity,
+                                        size_t* size, oarlock_error* error);
+
+/* Forgets it; a push goes on. NOT_DONE where it still fills arrays of the
+ * caller: cancel it and wait. */
+OARLOCK_API oarlock_code oarlock_operation_free(oarlock_operation operation,
+                                                oarlock_error* error);
+
+/* -- Tables -------------------------------------------------------------- */
+
+/* Operation: creates the table on all servers, or makes sure that it is the same
+ * as theirs. `config`: JSON of TableConfig; id 0: the one of its name
+ * (oarlock_table_id). Result: JSON of TableConfig. Errors: ALREADY_EXISTS (it
+ * differs, and how); INVALID_ARGUMENT; FAILED_PRECONDITION for a reader. */
+OARLOCK_API oarlock_code oarlock_create_table_begin(
+    oarlock_client client, const char* config, size_t config_size,
+    oarlock_operation* operation, oarlock_error* error);
+
+/* Operation: asks the servers for the table of this name. Result: JSON of
+ * TableConfig. Errors: NOT_FOUND. */
+OARLOCK_API oarlock_code oarlock_open_table_begin(oarlock_client client,
+                                                  const char* name,
+                                                  size_t name_size,
+                                                  oarlock_operation* operation,
+                                                  oarlock_error* error);
+
+/* The id that a table has by its name: 1,025 to 2^32 - 1. */
+OARLOCK_API oarlock_code oarlock_table_id(const char* name, size_t name_size,
+                                          uint32_t* id, oarlock_error* error);
+
+/* -- Keys ---------------------------------------------------------------- */
+
+/* The distinct ones of `count` keys (fewer than 2^30), copied. Their order is
+ * the library's. The client must be connected. */
+OARLOCK_API oarlock_code oarlock_keys_create(oarlock_client client,
+                                             const uint64_t* keys, size_t count,
+                                             oarlock_keys* handle,
+                                             size_t* num_distinct,
+                                             oarlock_error* error);
+/* Fills `distinct` [num_distinct], the keys in their order, and `inverse`
+ * [count], for each key given its index there. Either may be NULL. */
+OARLOCK_API oarlock_code oarlock_keys_read(oarlock_keys keys,
+                                           uint64_t* distinct,
+                                           size_t num_distinct,
+                                           int32_t* inverse, size_t count,
+                                           oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_keys_free(oarlock_keys keys,
+                                           oarlock_error* error);
+
+/* Keys of texts: XXH64 with this seed of each of `count` texts; text i is bytes
+ * offsets[i] to offsets[i + 1] of `bytes`. */
+OARLOCK_API oarlock_code oarlock_hash_texts(const char* bytes,
+                                            size_t bytes_size,
+                                            const int64_t* offsets,
+                                            size_t count, uint64_t seed,
+                                            uint64_t* keys,
+                                            oarlock_error* error);
+
+/* -- Pulls and pushes ---------------------------------------------------- */
+
+typedef struct oarlock_pull {
+  uint32_t table;
+  uint32_t reserved; /* 0 */
+  oarlock_keys keys;
+  /* [num_distinct, dim], float32. */
+  float* values;
+  /* Floats in it: num_distinct * dim. */
+  size_t num_values;
+} oarlock_pull;
+
+/* Operation: rows of `count` tables, in one message to each server. `values`
+ * belong to the operation until oarlock_wait says that it has ended. Errors:
+ * NOT_FOUND (no such table here), INVALID_ARGUMENT, UNAVAILABLE, DATA_LOSS. */
+OARLOCK_API oarlock_code oarlock_pull_begin(oarlock_client client,
+                                            const oarlock_pull* pulls,
+                                            size_t count,
+                                            oarlock_operation* operation,
+                                            oarlock_error* error);
+
+/* Operation: all `num_values` floats of a dense table. */
+OARLOCK_API oarlock_code oarlock_pull_dense_begin(oarlock_client client,
+                                                  uint32_t table, float* values,
+                                                  size_t num_values,
+                                                  oarlock_operation* operation,
+                                                  oarlock_error* error);
+
+typedef struct oarlock_sparse_push {
+  uint32_t table;
+  uint32_t reserved; /* 0 */
+  oarlock_keys keys;
+  /* [num_distinct, dim], float32, in the order of the keys. */
+  const float* gradients;
+  size_t num_gradients;
+  /* [num_distinct] each, or NULL: impressions and clicks to add. */
+  const float* shows;
+  const float* clicks;
+} oarlock_sparse_push;
+
+typedef struct oarlock_dense_push {
+  uint32_t table;
+  uint32_t reserved; /* 0 */
+  /* The whole table. */
+  const float* gradients;
+  size_t num_gradients;
+} oarlock_dense_push;
+
+/* Operation: one step: gradients of any tables, each once, under one name, so
+ * applied once whatever is restarted meanwhile. All arrays are copied before
+ * this returns. `lease`: of the part whose examples they are; 0: none. No
+ * tables: the part is done and nobody learns from it. Errors: those of pulls;
+ * INVALID_ARGUMENT also for a gradient that is not finite. */
+OARLOCK_API oarlock_code oarlock_push_begin(
+    oarlock_client client, uint64_t lease, const oarlock_sparse_push* sparse,
+    size_t num_sparse, const oarlock_dense_push* dense, size_t num_dense,
+    oarlock_operation* operation, oarlock_error* error);
+
+/* -- The job ------------------------------------------------------------- */
+
+/* Operation: the next part of a work. `config`: JSON of LeaseConfig, the same in
+ * all workers. Waits while others hold the last parts, since those of a worker
+ * that dies come back. Result: JSON of LeasedPart. */
+OARLOCK_API oarlock_code oarlock_lease_begin(oarlock_client client,
+                                             const char* config,
+                                             size_t config_size,
+                                             oarlock_operation* operation,
+                                             oarlock_error* error);
+
+/* Operation: ends when all live workers have called it with this name. Each name
+ * is passed once. */
+OARLOCK_API oarlock_code oarlock_barrier_begin(oarlock_client client,
+                                               const char* name,
+                                               size_t name_size,
+                                               oarlock_operation* operation,
+                                               oarlock_error* error);
+
+/* Operation: a call of proto/v1/coordinator_service.proto or
+ * server_admin_service.proto, such as "CoordinatorService/Checkpoint", at one
+ * server, with JSON of its request. Worker index and generation are filled in
+ * where the request has them. Result: JSON of its response. */
+OARLOCK_API oarlock_code oarlock_call_begin(
+    oarlock_client client, uint32_t server, const char* method,
+    size_t method_size, const char* request, size_t request_size,
+    oarlock_operation* operation, oarlock_error* error);
+
+/* What the environment says of this process (TRAINING_ROLE, PADDLE_*, TF_CONFIG,
+ * OARLOCK_*): JSON {"role", "rank", "world", "server_endpoints", "job_id",
+ * "reason"}. As oarlock_result. */
+OARLOCK_API oarlock_code oarlock_role(char* buffer, size_t capacity,
+                                      size_t* size, oarlock_error* error);
+
+/* -- The library --------------------------------------------------------- */
+
+/* Takes the oldest line that the library has logged: `*size` bytes, without an
+ * end of line, and its level (0 info, 1 warning, 2 error). *size 0: there is
+ * none. The newest 1,000 are kept. Never waits. */
+OARLOCK_API oarlock_code oarlock_log_read(char* buffer, size_t capacity,
+                                          size_t* size, int32_t* level,
+                                          oarlock_error* error);
+
+/* The one function that changes the process: malloc keeps freed memory instead
+ * of returning it to the system, which makes large pulls faster. */
+OARLOCK_API oarlock_code oarlock_keep_memory(oarlock_error* error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* OARLOCK_OARLOCK_H_ */

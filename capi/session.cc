@@ -1,0 +1,627 @@
+#include "capi/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "capi/json.h"
+#include "cluster/wire_version.h"
+#include "proto/v1/coordinator_training.pb.h"
+#include "proto/v1/coordinator_workers.pb.h"
+#include "proto/v1/server_admin_tables.pb.h"
+
+namespace oarlock::capi {
+namespace {
+
+constexpr char kCoordinator[] = "/oarlock.v1.CoordinatorService/";
+constexpr char kServerAdmin[] = "/oarlock.v1.ServerAdminService/";
+
+// How long the coordinator holds a barrier call open before "not yet".
+constexpr uint32_t kBarrierWaitMs = 2000;
+// Others hold the last parts: how soon to ask again.
+constexpr absl::Duration kLeasePause = absl::Milliseconds(50);
+constexpr uint64_t kDefaultBlock = 4096;
+// As the coordinator has it.
+constexpr uint64_t kMaxPartsPerWork = 1 << 20;
+
+std::string NameOf(const v1::TableConfig& config) {
+  return absl::StrCat("table '", config.name(), "' (", config.id(), ")");
+}
+
+}  // namespace
+
+Session::Session(std::unique_ptr<client::ServerConnections> servers,
+                 std::unique_ptr<client::GrpcJobClient> job,
+                 const client::ValueFormats& formats)
+    : servers_(std::move(servers)),
+      job_(std::move(job)),
+      marks_(job_ == nullptr ? 0 : job_->first_cut()),
+      parameters_(std::make_unique<client::GrpcParameterClient>(
+          servers_.get(), WorkerIndex(worker_index()),
+          Generation(worker_generation()), formats)),
+      control_(std::make_unique<client::ControlCalls>(servers_.get())) {
+  if (job_ == nullptr || !job_->takes_cuts()) return;
+  const auto observe = [this](uint64_t cut) {
+    {
+      absl::MutexLock lock(&mutex_);
+      marks_.Observe(cut);
+    }
+    MarkIfDue();
+  };
+  parameters_->SetCutObserver(observe);
+  job_->SetCutObserver(
+      [observe](uint64_t cut, uint64_t /*round*/) { observe(cut); });
+}
+
+Session::~Session() {
+  servers_->Close();
+  if (job_ != nullptr) job_->SetCutObserver(nullptr);
+  parameters_->SetCutObserver(nullptr);
+  parameters_.reset();
+  control_.reset();
+}
+
+uint32_t Session::worker_index() const {
+  return job_ == nullptr ? 0 : job_->worker_index().value();
+}
+
+uint64_t Session::worker_generation() const {
+  return job_ == nullptr ? 0 : job_->generation().value();
+}
+
+absl::Status Session::Alive() const {
+  return job_ == nullptr ? absl::OkStatus() : job_->Alive();
+}
+
+absl::Status Session::CheckWorker() const {
+  if (job_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "a reader changes nothing; join the job as a worker");
+  }
+  absl::MutexLock lock(&mutex_);
+  if (leaving_) {
+    return absl::FailedPreconditionError("this worker has left the job");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const v1::TableConfig*> Session::TableOf(TableId table) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = tables_.find(table);
+  if (found == tables_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("table ", table.value(),
+                     " was not created or opened by this client; do so first"));
+  }
+  return found->second.get();
+}
+
+absl::StatusOr<const v1::TableConfig*> Session::SparseTableOf(
+    TableId table) const {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config, TableOf(table));
+  if (config->has_sparse()) return config;
+  return absl::InvalidArgumentError(
+      absl::StrCat(NameOf(*config), " is dense; name a sparse one"));
+}
+
+absl::StatusOr<const v1::TableConfig*> Session::DenseTableOf(
+    TableId table) const {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config, TableOf(table));
+  if (config->has_dense()) return config;
+  return absl::InvalidArgumentError(
+      absl::StrCat(NameOf(*config), " is sparse; name a dense one"));
+}
+
+void Session::UseTable(const v1::TableConfig& config) {
+  parameters_->UseTable(config);
+  absl::MutexLock lock(&mutex_);
+  tables_.try_emplace(TableId(config.id()),
+                      std::make_unique<const v1::TableConfig>(config));
+}
+
+absl::Status Session::CreateTable(v1::TableConfig config,
+                                  OperationPtr operation) {
+  OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  v1::CreateTableRequest request;
+  *request.mutable_config() = config;
+  // One server after the other: the first one that refuses says why.
+  struct Creation {
+    v1::CreateTableRequest request;
+    uint32_t next = 0;
+    std::function<void()> run;
+  };
+  auto creation = std::make_shared<Creation>();
+  creation->request = std::move(request);
+  std::weak_ptr<Creation> weak = creation;
+  creation->run = [this, weak, operation] {
+    const std::shared_ptr<Creation> creation = weak.lock();
+    if (creation->next == num_servers()) {
+      UseTable(creation->request.config());
+      operation->Finish({}, ToJson(creation->request.config()));
+      return;
+    }
+    const uint64_t number = control_->Start<v1::CreateTableResponse>(
+        ServerIndex(creation->next++),
+        absl::StrCat(kServerAdmin, "CreateTable"), creation->request,
+        [creation,
+         operation](const absl::StatusOr<v1::CreateTableResponse>& response) {
+          if (!response.ok()) return operation->Finish(response.status());
+          creation->run();
+        });
+    operation->SetCancel([this, number] { control_->Cancel(number); });
+  };
+  creation->run();
+  return absl::OkStatus();
+}
+
+absl::Status Session::OpenTable(const std::string& name,
+                                OperationPtr operation) {
+  const uint64_t number = control_->Start<v1::ServerStatusResponse>(
+      ServerIndex(0), absl::StrCat(kServerAdmin, "GetServerStatus"),
+      v1::ServerStatusRequest(),
+      [this, name,
+       operation](const absl::StatusOr<v1::ServerStatusResponse>& response) {
+        if (!response.ok()) return operation->Finish(response.status());
+        std::string names;
+        for (const v1::TableStatus& table : response->tables()) {
+          if (table.config().name() == name) {
+            UseTable(table.config());
+            return operation->Finish({}, ToJson(table.config()));
+          }
+          absl::StrAppend(&names, names.empty() ? "" : ", ",
+                          table.config().name());
+        }
+        operation->Finish(absl::NotFoundError(
+            absl::StrCat("the job has no table '", name, "'; it has ",
+                         names.empty() ? "none" : names)));
+      });
+  operation->SetCancel([this, number] { control_->Cancel(number); });
+  return absl::OkStatus();
+}
+
+absl::Status Session::Pull(const std::vector<PullTarget>& targets,
+                           OperationPtr operation) {
+  if (targets.empty()) {
+    return absl::InvalidArgumentError("a pull of no tables; name at least one");
+  }
+  for (const PullTarget& target : targets) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
+                             SparseTableOf(target.table));
+    const size_t wanted = target.keys->keys().size() * config->sparse().dim();
+    if (target.num_values != wanted) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "values for ", NameOf(*config), " have ", target.num_values,
+          " floats; ", target.keys->keys().size(), " distinct keys of ",
+          config->sparse().dim(), " floats make ", wanted));
+    }
+  }
+  // What the calls point to, and by which they are flushed and cancelled.
+  struct Memory {
+    std::vector<PullTarget> targets;
+    std::atomic<size_t> remaining = 0;
+    absl::Mutex mutex;
+    absl::Status status;
+  };
+  auto memory = std::make_shared<Memory>();
+  memory->targets = targets;
+  memory->remaining = targets.size();
+  operation->SetCancel(
+      [this, owner = memory.get()] { parameters_->Cancel(owner); });
+  Memory* const all = memory.get();
+  for (const PullTarget& target : all->targets) {
+    parameters_->EnqueuePullSparse(
+        target.table, *target.keys, target.values, /*versions=*/nullptr, memory,
+        [all, operation](const absl::Status& status) {
+          absl::Status outcome;
+          {
+            absl::MutexLock lock(&all->mutex);
+            all->status.Update(status);
+            outcome = all->status;
+          }
+          if (--all->remaining == 0) operation->Finish(outcome);
+        });
+  }
+  parameters_->Flush(all);
+  return absl::OkStatus();
+}
+
+absl::Status Session::PullDense(TableId table, float* values, size_t num_values,
+                                OperationPtr operation) {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config, DenseTableOf(table));
+  if (num_values != config->dense().size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("values for ", NameOf(*config), " have ", num_values,
+                     " floats; the table has ", config->dense().size()));
+  }
+  auto replica = std::make_shared<client::DenseReplica>();
+  client::DenseReplica* const to = replica.get();
+  parameters_->PullDense(
+      table, to, replica, [to, values, operation](const absl::Status& status) {
+        if (status.ok())
+          std::copy(to->values.begin(), to->values.end(), values);
+        operation->Finish(status);
+      });
+  return absl::OkStatus();
+}
+
+absl::Status Session::Push(uint64_t lease,
+                           const std::vector<SparseStep>& sparse,
+                           const std::vector<DenseStep>& dense,
+                           OperationPtr operation) {
+  OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  OARLOCK_RETURN_IF_ERROR(Alive());
+  size_t num_floats = 0;
+  for (const SparseStep& step : sparse) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
+                             SparseTableOf(step.table));
+    const size_t num_keys = step.keys->keys().size();
+    const size_t wanted = num_keys * config->sparse().dim();
+    if (step.num_gradients != wanted) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "gradients for ", NameOf(*config), " have ", step.num_gradients,
+          " floats; ", num_keys, " distinct keys of ", config->sparse().dim(),
+          " floats make ", wanted));
+    }
+    num_floats += wanted + (step.shows == nullptr ? 0 : num_keys) +
+                  (step.clicks == nullptr ? 0 : num_keys);
+  }
+  for (const DenseStep& step : dense) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
+                             DenseTableOf(step.table));
+    if (step.num_gradients != config->dense().size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "gradients for ", NameOf(*config), " have ", step.num_gradients,
+          " floats; the table has ", config->dense().size()));
+    }
+    num_floats += step.num_gradients;
+  }
+  struct Memory {
+    std::vector<std::shared_ptr<const client::KeyBatch>> keys;
+    std::shared_ptr<BufferPool::Buffer> floats;
+  };
+  auto memory = std::make_shared<Memory>();
+  memory->floats = buffers_.Take(num_floats);
+  float* next = memory->floats->data();
+  const auto copy = [&next](const float* from, size_t size) -> const float* {
+    if (from == nullptr) return nullptr;
+    float* const to = next;
+    std::copy(from, from + size, to);
+    next += size;
+    return to;
+  };
+  client::PushRequest push;
+  for (const SparseStep& step : sparse) {
+    memory->keys.push_back(step.keys);
+    client::SparseGradients gradients;
+    gradients.table = step.table;
+    gradients.keys = step.keys.get();
+    gradients.gradients = copy(step.gradients, step.num_gradients);
+    gradients.shows = copy(step.shows, step.keys->keys().size());
+    gradients.clicks = copy(step.clicks, step.keys->keys().size());
+    push.sparse.push_back(gradients);
+  }
+  for (const DenseStep& step : dense) {
+    client::DenseGradients gradients;
+    gradients.table = step.table;
+    gradients.gradients = copy(step.gradients, step.num_gradients);
+    push.dense.push_back(gradients);
+  }
+  Part part;
+  if (lease != 0) {
+    absl::MutexLock lock(&mutex_);
+    std::optional<Part> leased = leases_.Take(lease);
+    if (!leased.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("part ", lease,
+                       " is not leased to this worker, or was pushed before; "
+                       "each part takes one step"));
+    }
+    part = *std::move(leased);
+    push.examples = part.examples;
+    push.dense_examples = part.dense_examples;
+    push.epoch = part.epoch;
+    push.completes = part.completes;
+    // Of a dead worker's push one kind may be complete.
+    if (part.examples.empty()) push.sparse.clear();
+    if (part.dense_examples.empty()) push.dense.clear();
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    ++pushes_under_way_;
+    push.cut = marks_.Begin(
+        part.phase_name,
+        part.repairs ? std::vector<data::ExampleRange>() : part.examples);
+  }
+  parameters_->Push(push, /*versions=*/nullptr, memory,
+                    [this, part, lease, cut = push.cut,
+                     operation](const absl::Status& status) {
+                      OnPushDone(part, lease, cut, status);
+                      operation->Finish(status);
+                    });
+  // It is sent: whoever cancels it only stops waiting for it.
+  operation->SetCancel([operation = operation.get()] {
+    operation->Finish(absl::CancelledError(
+        "the wait for a push was cancelled; the push goes on"));
+  });
+  return absl::OkStatus();
+}
+
+void Session::OnPushDone(const Part& part, uint64_t lease, uint64_t cut,
+                         const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (status.ok() && lease != 0) leases_.SetDone(part.phase_name, lease);
+    marks_.End(cut, status.ok());
+    --pushes_under_way_;
+  }
+  MarkIfDue();
+}
+
+void Session::MarkIfDue() {
+  if (job_ == nullptr || !job_->takes_cuts()) return;
+  std::optional<StepMarks::Mark> due;
+  {
+    absl::MutexLock lock(&mutex_);
+    due = marks_.TakeDue();
+  }
+  if (!due.has_value()) return;
+  control_->Start<v1::MarkCutResponse>(
+      ServerIndex(0), absl::StrCat(kCoordinator, "MarkCut"), ToRequest(*due),
+      [this, mark = *due](const absl::StatusOr<v1::MarkCutResponse>& response) {
+        if (!response.ok()) {
+          Log().warn("cut {} was not marked: {}", mark.cut,
+                     std::string(response.status().message()));
+        }
+        {
+          absl::MutexLock lock(&mutex_);
+          marks_.EndMark(mark, response.ok());
+        }
+        MarkIfDue();
+      });
+}
+
+v1::MarkCutRequest Session::ToRequest(const StepMarks::Mark& mark) const {
+  v1::MarkCutRequest request;
+  request.set_worker_index(worker_index());
+  request.set_worker_generation(worker_generation());
+  request.set_cut(mark.cut);
+  for (const v1::TrainedExamples& trained : mark.ToProto()) {
+    *request.add_trained() = trained;
+  }
+  return request;
+}
+
+// What one call of Lease has become.
+struct Session::LeaseCall {
+  v1::LeaseConfig config;
+  std::string phase_name;
+  OperationPtr operation;
+};
+
+absl::Status Session::Lease(const v1::LeaseConfig& config,
+                            OperationPtr operation) {
+  OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  OARLOCK_RETURN_IF_ERROR(Alive());
+  auto call = std::make_shared<LeaseCall>();
+  call->config = config;
+  if (config.block() == 0) call->config.set_block(kDefaultBlock);
+  call->phase_name = absl::StrCat(config.name(), "/", config.epoch());
+  call->operation = operation;
+  const uint64_t num_parts =
+      (config.total() + call->config.block() - 1) / call->config.block();
+  if (config.name().empty() || config.total() == 0 ||
+      num_parts > kMaxPartsPerWork) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "work '", config.name(), "' of ", config.total(), " examples in ",
+        num_parts, " blocks of ", call->config.block(),
+        "; legal are a name, at least one example and up to ", kMaxPartsPerWork,
+        " blocks"));
+  }
+  // What it has leased by then is the next caller's.
+  operation->SetCancel([operation = operation.get()] {
+    operation->Finish(
+        absl::CancelledError("the wait for a part was cancelled"));
+  });
+  bool defined;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto kept = leases_.TakeKept(call->phase_name)) {
+      operation->Finish({}, ToJson(*kept));
+      return absl::OkStatus();
+    }
+    if (leases_.IsFinished(call->phase_name)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "'", call->phase_name,
+          "' is finished: all of its parts were trained in this run; lease "
+          "another epoch or another name"));
+    }
+    defined = epochs_.contains(call->phase_name);
+  }
+  if (defined) {
+    ContinueLease(call, absl::ZeroDuration());
+    return absl::OkStatus();
+  }
+  v1::DefinePhaseRequest request;
+  request.set_phase_name(call->phase_name);
+  request.set_num_examples(config.total());
+  for (uint64_t begin = 0; begin < config.total();
+       begin += call->config.block()) {
+    v1::DataRange* const range = request.add_ranges();
+    range->set_begin(begin);
+    range->set_end(std::min(config.total(), begin + call->config.block()));
+  }
+  control_->Start<v1::DefinePhaseResponse>(
+      ServerIndex(0), absl::StrCat(kCoordinator, "DefinePhase"), request,
+      [this, call](const absl::StatusOr<v1::DefinePhaseResponse>& response) {
+        if (!response.ok()) return call->operation->Finish(response.status());
+        {
+          absl::MutexLock lock(&mutex_);
+          epochs_[call->phase_name] = response->epoch();
+        }
+        ContinueLease(call, absl::ZeroDuration());
+      });
+  return absl::OkStatus();
+}
+
+void Session::ContinueLease(const std::shared_ptr<LeaseCall>& call,
+                            absl::Duration delay) {
+  v1::LeaseRangesRequest request;
+  request.set_phase_name(call->phase_name);
+  request.set_worker_index(worker_index());
+  request.set_worker_generation(worker_generation());
+  request.set_max_ranges(1);
+  std::vector<uint64_t> done;
+  {
+    absl::MutexLock lock(&mutex_);
+    // The coordinator remembers so many calls.
+    if (!open_lease_requests_.empty() &&
+        last_lease_request_ + 1 >=
+            *open_lease_requests_.begin() + cluster::kMaxLeaseCallSpan) {
+      return call->operation->Finish(absl::ResourceExhaustedError(absl::StrCat(
+          "more than ", cluster::kMaxLeaseCallSpan - 1,
+          " threads lease at a time; let one thread lease for all")));
+    }
+    request.set_request(++last_lease_request_);
+    open_lease_requests_.insert(last_lease_request_);
+    done = leases_.TakeDone(call->phase_name);
+  }
+  request.mutable_done()->Add(done.begin(), done.end());
+  control_->StartAfter<v1::LeaseRangesResponse>(
+      delay, ServerIndex(0), absl::StrCat(kCoordinator, "LeaseRanges"), request,
+      [this, call, done, number = request.request()](
+          const absl::StatusOr<v1::LeaseRangesResponse>& response) {
+        {
+          absl::MutexLock lock(&mutex_);
+          open_lease_requests_.erase(number);
+        }
+        OnLeased(call, done, response);
+      });
+}
+
+void Session::OnLeased(
+    const std::shared_ptr<LeaseCall>& call, const std::vector<uint64_t>& done,
+    const absl::StatusOr<v1::LeaseRangesResponse>& response) {
+  const std::string& phase_name = call->phase_name;
+  absl::Status alive = Alive();
+  std::optional<v1::LeasedPart> part;
+  bool over = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!response.ok()) {
+      leases_.ReturnDone(phase_name, done);
+    } else {
+      part = leases_.Add(phase_name, epochs_[phase_name], *response);
+      over = !part.has_value() && response->exhausted();
+      if (over && alive.ok()) leases_.SetFinished(phase_name);
+      // Nobody waits any more: the next call has it.
+      if (part.has_value() && call->operation->done()) {
+        leases_.Keep(phase_name, *std::exchange(part, std::nullopt));
+        return;
+      }
+    }
+  }
+  if (call->operation->done()) return;
+  if (!response.ok()) return call->operation->Finish(response.status());
+  if (part.has_value()) return call->operation->Finish({}, ToJson(*part));
+  // A job that is being ended leases nothing.
+  if (!alive.ok()) return call->operation->Finish(std::move(alive));
+  if (over) return call->operation->Finish({}, ToJson(v1::LeasedPart()));
+  ContinueLease(call, kLeasePause);
+}
+
+absl::Status Session::Barrier(const std::string& name, OperationPtr operation) {
+  OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  OARLOCK_RETURN_IF_ERROR(Alive());
+  v1::BarrierRequest request;
+  request.set_name(name);
+  request.set_worker_index(worker_index());
+  request.set_worker_generation(worker_generation());
+  request.set_wait_ms(kBarrierWaitMs);
+  const uint64_t number = control_->Start<v1::BarrierResponse>(
+      ServerIndex(0), absl::StrCat(kCoordinator, "Barrier"), request,
+      [operation](const absl::StatusOr<v1::BarrierResponse>& response) {
+        operation->Finish(response.status());
+      });
+  operation->SetCancel([this, number] { control_->Cancel(number); });
+  return absl::OkStatus();
+}
+
+absl::Status Session::Call(
+    ServerIndex server, const std::string& path, std::string request,
+    absl::Duration attempt_timeout,
+    std::function<absl::StatusOr<std::string>(const std::string&)> to_json,
+    OperationPtr operation) {
+  client::ControlCalls::Call call;
+  call.server = server;
+  call.path = path;
+  call.request = std::move(request);
+  call.attempt_timeout = attempt_timeout;
+  call.done = [operation, to_json = std::move(to_json)](
+                  const absl::StatusOr<std::string>& bytes) {
+    if (!bytes.ok()) return operation->Finish(bytes.status());
+    const absl::StatusOr<std::string> json = to_json(*bytes);
+    if (!json.ok()) return operation->Finish(json.status());
+    operation->Finish({}, *json);
+  };
+  const uint64_t number = control_->Start(std::move(call));
+  operation->SetCancel([this, number] { control_->Cancel(number); });
+  return absl::OkStatus();
+}
+
+absl::Status Session::TellRest() {
+  std::vector<std::string> phases;
+  std::optional<StepMarks::Mark> rest;
+  {
+    absl::MutexLock lock(&mutex_);
+    phases = leases_.PhasesWithDone();
+    if (job_->takes_cuts()) rest = marks_.TakeRest();
+  }
+  if (rest.has_value()) {
+    OARLOCK_RETURN_IF_ERROR(job_->MarkCut(rest->cut, rest->ToProto()));
+  }
+  for (const std::string& phase : phases) {
+    std::vector<uint64_t> done;
+    {
+      absl::MutexLock lock(&mutex_);
+      done = leases_.TakeDone(phase);
+    }
+    v1::LeaseRangesRequest request;
+    request.set_phase_name(phase);
+    request.set_worker_index(worker_index());
+    request.set_worker_generation(worker_generation());
+    request.mutable_done()->Add(done.begin(), done.end());
+    {
+      absl::MutexLock lock(&mutex_);
+      request.set_request(++last_lease_request_);
+    }
+    v1::LeaseRangesResponse response;
+    OARLOCK_RETURN_IF_ERROR(servers_->CallWithRetries(
+        ServerIndex(0), [&](grpc::ClientContext* context) {
+          return servers_->coordinator().LeaseRanges(context, request,
+                                                     &response);
+        }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::Leave(const absl::Status& outcome) {
+  OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  {
+    absl::MutexLock lock(&mutex_);
+    leaving_ = true;
+    // A push that nobody answers ends when its retries do.
+    const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return pushes_under_way_ == 0 && !marks_.marking();
+    };
+    mutex_.Await(absl::Condition(&idle));
+  }
+  absl::Status told = outcome.ok() ? TellRest() : absl::OkStatus();
+  const absl::Status left = job_->Finish(outcome.ok() ? told : outcome);
+  return told.ok() ? left : told;
+}
+
+}  // namespace oarlock::capi

@@ -1,0 +1,155 @@
+// A client that is connected: a reader's or a worker's calls to the servers of
+// its job, as operations.
+
+#ifndef OARLOCK_CAPI_SESSION_H_
+#define OARLOCK_CAPI_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "base/types.h"
+#include "capi/buffers.h"
+#include "capi/leases.h"
+#include "capi/operation.h"
+#include "capi/step_marks.h"
+#include "client/control_calls.h"
+#include "client/grpc_job_client.h"
+#include "client/grpc_parameter_client.h"
+#include "client/key_batch.h"
+#include "client/server_connections.h"
+#include "proto/config/client_config.pb.h"
+#include "proto/v1/coordinator_ranges.pb.h"
+#include "proto/v1/table.pb.h"
+
+namespace oarlock::capi {
+
+struct PullTarget {
+  TableId table;
+  std::shared_ptr<const client::KeyBatch> keys;
+  // [keys, dim].
+  float* values = nullptr;
+  size_t num_values = 0;
+};
+
+struct SparseStep {
+  TableId table;
+  std::shared_ptr<const client::KeyBatch> keys;
+  const float* gradients = nullptr;
+  size_t num_gradients = 0;
+  const float* shows = nullptr;
+  const float* clicks = nullptr;
+};
+
+struct DenseStep {
+  TableId table;
+  const float* gradients = nullptr;
+  size_t num_gradients = 0;
+};
+
+// Thread-safe. An operation that is refused at once is an error of the function
+// that begins it; then `operation` is not used.
+class Session {
+ public:
+  using OperationPtr = std::shared_ptr<Operation>;
+
+  // `servers` are connected to. `job` null: a reader.
+  Session(std::unique_ptr<client::ServerConnections> servers,
+          std::unique_ptr<client::GrpcJobClient> job,
+          const client::ValueFormats& formats);
+  // Cancels what is under way.
+  ~Session();
+
+  bool is_worker() const { return job_ != nullptr; }
+  int partition_bits() const { return parameters_->partition_bits(); }
+  absl::Status Alive() const;
+  // Ends calls that block, so that ~Session takes no time.
+  void Close() { servers_->Close(); }
+
+  absl::Status CreateTable(v1::TableConfig config, OperationPtr operation);
+  absl::Status OpenTable(const std::string& name, OperationPtr operation);
+
+  absl::Status Pull(const std::vector<PullTarget>& targets,
+                    OperationPtr operation);
+  absl::Status PullDense(TableId table, float* values, size_t num_values,
+                         OperationPtr operation);
+  // Copies all arrays.
+  absl::Status Push(uint64_t lease, const std::vector<SparseStep>& sparse,
+                    const std::vector<DenseStep>& dense,
+                    OperationPtr operation);
+
+  absl::Status Lease(const v1::LeaseConfig& config, OperationPtr operation);
+  absl::Status Barrier(const std::string& name, OperationPtr operation);
+  // `path`: "/oarlock.v1.CoordinatorService/Barrier". `to_json` makes the
+  // operation's result of the response.
+  absl::Status Call(
+      ServerIndex server, const std::string& path, std::string request,
+      absl::Duration attempt_timeout,
+      std::function<absl::StatusOr<std::string>(const std::string&)> to_json,
+      OperationPtr operation);
+
+  uint32_t num_servers() const { return servers_->servers().size(); }
+  uint32_t worker_index() const;
+  uint64_t worker_generation() const;
+
+  // Blocks: waits for the pushes under way, tells what is done, and leaves.
+  absl::Status Leave(const absl::Status& outcome);
+
+ private:
+  struct LeaseCall;
+
+  absl::StatusOr<const v1::TableConfig*> TableOf(TableId table) const;
+  absl::StatusOr<const v1::TableConfig*> SparseTableOf(TableId table) const;
+  absl::StatusOr<const v1::TableConfig*> DenseTableOf(TableId table) const;
+  absl::Status CheckWorker() const;
+  void UseTable(const v1::TableConfig& config);
+
+  void OnPushDone(const Part& part, uint64_t lease, uint64_t cut,
+                  const absl::Status& status);
+  // Makes the mark that is due, if there is one.
+  void MarkIfDue();
+  v1::MarkCutRequest ToRequest(const StepMarks::Mark& mark) const;
+
+  // The next step of a call.
+  void ContinueLease(const std::shared_ptr<LeaseCall>& call,
+                     absl::Duration delay);
+  void OnLeased(const std::shared_ptr<LeaseCall>& call,
+                const std::vector<uint64_t>& done,
+                const absl::StatusOr<v1::LeaseRangesResponse>& response);
+  // The examples that no mark has told, and the parts that are done.
+  absl::Status TellRest();
+
+  const std::unique_ptr<client::ServerConnections> servers_;
+  const std::unique_ptr<client::GrpcJobClient> job_;
+  BufferPool buffers_;
+
+  mutable absl::Mutex mutex_;
+  // Entries stay as they are.
+  absl::flat_hash_map<TableId, std::unique_ptr<const v1::TableConfig>> tables_
+      ABSL_GUARDED_BY(mutex_);
+  Leases leases_ ABSL_GUARDED_BY(mutex_);
+  // Phase name -> the epoch in headers, of those that are defined.
+  absl::flat_hash_map<std::string, uint32_t> epochs_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<uint64_t> open_lease_requests_ ABSL_GUARDED_BY(mutex_);
+  uint64_t pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  StepMarks marks_ ABSL_GUARDED_BY(mutex_);
+
+  // Last: their threads call into the rest.
+  std::unique_ptr<client::GrpcParameterClient> parameters_;
+  std::unique_ptr<client::ControlCalls> control_;
+};
+
+}  // namespace oarlock::capi
+
+#endif  // OARLOCK_CAPI_SESSION_H_
