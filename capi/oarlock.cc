@@ -38,6 +38,7 @@ namespace {
 // engine's.
 constexpr uint32_t kFirstNamedTable = 1025;
 constexpr size_t kMaxKeys = size_t{1} << 30;
+constexpr size_t kMaxDim = size_t{1} << 20;
 // Tables in one pull or push.
 constexpr size_t kMaxTables = 4096;
 // Of a configuration or a request.
@@ -153,6 +154,29 @@ oarlock_code WithOperation(oarlock_operation handle, oarlock_error* error,
         HandlesOf<Operation>().Find(handle);
     if (operation == nullptr) return ClosedHandle("operation", handle);
     return run(*operation);
+  });
+}
+
+// What an oarlock_step is.
+struct StepOfClient {
+  oarlock_client client = 0;
+  std::unique_ptr<Step> step;
+};
+
+// Calls run(session, step).
+template <typename Run>
+oarlock_code WithStep(oarlock_step handle, oarlock_error* error, Run run) {
+  std::shared_ptr<StepOfClient> step;
+  const oarlock_code code = Call(error, [&]() -> Outcome {
+    step = HandlesOf<StepOfClient>().Find(handle);
+    return step == nullptr ? ClosedHandle("step", handle) : Outcome();
+  });
+  if (code != OARLOCK_OK) return code;
+  return WithClient(step->client, error, [&](Client& client) -> Outcome {
+    std::shared_ptr<Session> session;
+    const Outcome found = client.FindSession(&session);
+    if (!found.ok()) return found;
+    return run(*session, step->step.get());
   });
 }
 
@@ -426,6 +450,34 @@ oarlock_code oarlock_keys_read(oarlock_keys keys, uint64_t* distinct,
   });
 }
 
+oarlock_code oarlock_keys_sum(oarlock_keys keys, const float* gradients,
+                              size_t count, size_t dim, float* sums,
+                              size_t num_distinct, oarlock_error* error) {
+  return Call(error, [&]() -> Outcome {
+    std::shared_ptr<const oarlock::client::KeyBatch> found;
+    const Outcome outcome = FindKeys(keys, &found);
+    if (!outcome.ok()) return outcome;
+    const auto& rows = found->row_of_key();
+    if (num_distinct != found->keys().size() || count != rows.size() ||
+        dim == 0 || dim > kMaxDim) {
+      return Invalid(absl::StrCat(
+          "arrays for ", num_distinct, " distinct keys of ", count, " and ",
+          dim, " floats; there are ", found->keys().size(), " of ", rows.size(),
+          ", and legal are 1 to ", kMaxDim, " floats"));
+    }
+    if (count == 0) return {};
+    if (gradients == nullptr) return NullArgument("gradients");
+    if (sums == nullptr) return NullArgument("sums");
+    std::fill(sums, sums + num_distinct * dim, 0.0f);
+    for (size_t i = 0; i < count; ++i) {
+      const float* const from = gradients + i * dim;
+      float* const to = sums + rows[i] * dim;
+      for (size_t j = 0; j < dim; ++j) to[j] += from[j];
+    }
+    return {};
+  });
+}
+
 oarlock_code oarlock_keys_free(oarlock_keys keys, oarlock_error* error) {
   return Call(error, [&]() -> Outcome {
     const auto found =
@@ -494,45 +546,76 @@ oarlock_code oarlock_pull_dense_begin(oarlock_client client, uint32_t table,
       });
 }
 
-oarlock_code oarlock_push_begin(oarlock_client client, uint64_t lease,
-                                const oarlock_sparse_push* sparse,
-                                size_t num_sparse,
-                                const oarlock_dense_push* dense,
-                                size_t num_dense, oarlock_operation* operation,
-                                oarlock_error* error) {
+oarlock_code oarlock_step_create(oarlock_client client, uint64_t lease,
+                                 oarlock_step* step, oarlock_error* error) {
+  return WithClient(client, error, [&](Client& found) -> Outcome {
+    if (step == nullptr) return NullArgument("step");
+    *step = 0;
+    std::shared_ptr<Session> session;
+    const Outcome outcome = found.FindSession(&session);
+    if (!outcome.ok()) return outcome;
+    auto made = std::make_shared<StepOfClient>();
+    made->client = client;
+    made->step = std::make_unique<Step>(lease);
+    *step = HandlesOf<StepOfClient>().Add(std::move(made));
+    return {};
+  });
+}
+
+oarlock_code oarlock_step_add(oarlock_step step,
+                              const oarlock_sparse_push* push,
+                              oarlock_error* error) {
+  return WithStep(step, error, [&](Session& session, Step* found) -> Outcome {
+    if (push == nullptr) return NullArgument("push");
+    SparseStep sparse;
+    sparse.table = TableId(push->table);
+    const Outcome outcome = FindKeys(push->keys, &sparse.keys);
+    if (!outcome.ok()) return outcome;
+    sparse.gradients = push->gradients;
+    sparse.num_gradients = push->num_gradients;
+    sparse.shows = push->shows;
+    sparse.clicks = push->clicks;
+    if (push->gradients == nullptr && push->num_gradients > 0) {
+      return NullArgument("gradients");
+    }
+    return session.AddSparse(sparse, found);
+  });
+}
+
+oarlock_code oarlock_step_add_dense(oarlock_step step,
+                                    const oarlock_dense_push* push,
+                                    oarlock_error* error) {
+  return WithStep(step, error, [&](Session& session, Step* found) -> Outcome {
+    if (push == nullptr) return NullArgument("push");
+    if (push->gradients == nullptr) return NullArgument("gradients");
+    DenseStep dense;
+    dense.table = TableId(push->table);
+    dense.gradients = push->gradients;
+    dense.num_gradients = push->num_gradients;
+    return session.AddDense(dense, found);
+  });
+}
+
+oarlock_code oarlock_step_push_begin(oarlock_step step,
+                                     oarlock_operation* operation,
+                                     oarlock_error* error) {
+  std::shared_ptr<StepOfClient> found;
+  const oarlock_code code = Call(error, [&]() -> Outcome {
+    found = HandlesOf<StepOfClient>().Find(step);
+    return found == nullptr ? ClosedHandle("step", step) : Outcome();
+  });
+  if (code != OARLOCK_OK) return code;
   return BeginInSession(
-      client, {.has_effect = true}, operation, error,
-      [&](Session& session,
-          const std::shared_ptr<Operation>& begun) -> Outcome {
-        Outcome outcome = CheckTables(sparse, num_sparse, "sparse");
-        if (outcome.ok()) outcome = CheckTables(dense, num_dense, "dense");
-        if (!outcome.ok()) return outcome;
-        std::vector<SparseStep> sparse_steps(num_sparse);
-        for (size_t i = 0; i < num_sparse; ++i) {
-          SparseStep& step = sparse_steps[i];
-          step.table = TableId(sparse[i].table);
-          outcome = FindKeys(sparse[i].keys, &step.keys);
-          if (!outcome.ok()) return outcome;
-          step.gradients = sparse[i].gradients;
-          step.num_gradients = sparse[i].num_gradients;
-          step.shows = sparse[i].shows;
-          step.clicks = sparse[i].clicks;
-          if (step.gradients == nullptr && step.num_gradients > 0) {
-            return NullArgument("gradients");
-          }
-        }
-        std::vector<DenseStep> dense_steps(num_dense);
-        for (size_t i = 0; i < num_dense; ++i) {
-          DenseStep& step = dense_steps[i];
-          step.table = TableId(dense[i].table);
-          step.gradients = dense[i].gradients;
-          step.num_gradients = dense[i].num_gradients;
-          if (step.gradients == nullptr && step.num_gradients > 0) {
-            return NullArgument("gradients");
-          }
-        }
-        return session.Push(lease, sparse_steps, dense_steps, begun);
-      });
+      found->client, {.has_effect = true}, operation, error,
+      [&](Session& session, const std::shared_ptr<Operation>& begun)
+          -> Outcome { return session.Push(found->step.get(), begun); });
+}
+
+oarlock_code oarlock_step_free(oarlock_step step, oarlock_error* error) {
+  return Call(error, [&]() -> Outcome {
+    const auto found = HandlesOf<StepOfClient>().Remove(step);
+    return found == nullptr ? ClosedHandle("step", step) : Outcome();
+  });
 }
 
 oarlock_code oarlock_lease_begin(oarlock_client client, const char* config,

@@ -32,6 +32,18 @@ std::string NameOf(const v1::TableConfig& config) {
   return absl::StrCat("table '", config.name(), "' (", config.id(), ")");
 }
 
+absl::Status PushedBefore() {
+  return absl::FailedPreconditionError(
+      "the step was pushed before; begin another one");
+}
+
+absl::Status TwiceInStep(const v1::TableConfig& config) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(NameOf(config),
+                   " takes part in this step already; a step has one push for "
+                   "each table: merge the gradients"));
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<client::ServerConnections> servers,
@@ -248,44 +260,21 @@ absl::Status Session::PullDense(TableId table, float* values, size_t num_values,
   return absl::OkStatus();
 }
 
-absl::Status Session::Push(uint64_t lease,
-                           const std::vector<SparseStep>& sparse,
-                           const std::vector<DenseStep>& dense,
-                           OperationPtr operation) {
-  OARLOCK_RETURN_IF_ERROR(CheckWorker());
-  OARLOCK_RETURN_IF_ERROR(Alive());
-  size_t num_floats = 0;
-  for (const SparseStep& step : sparse) {
-    OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
-                             SparseTableOf(step.table));
-    const size_t num_keys = step.keys->keys().size();
-    const size_t wanted = num_keys * config->sparse().dim();
-    if (step.num_gradients != wanted) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "gradients for ", NameOf(*config), " have ", step.num_gradients,
-          " floats; ", num_keys, " distinct keys of ", config->sparse().dim(),
-          " floats make ", wanted));
-    }
-    num_floats += wanted + (step.shows == nullptr ? 0 : num_keys) +
-                  (step.clicks == nullptr ? 0 : num_keys);
+absl::Status Session::AddSparse(const SparseStep& sparse, Step* step) {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
+                           SparseTableOf(sparse.table));
+  const size_t num_keys = sparse.keys->keys().size();
+  const size_t wanted = num_keys * config->sparse().dim();
+  if (sparse.num_gradients != wanted) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients for ", NameOf(*config), " have ", sparse.num_gradients,
+        " floats; ", num_keys, " distinct keys of ", config->sparse().dim(),
+        " floats make ", wanted));
   }
-  for (const DenseStep& step : dense) {
-    OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
-                             DenseTableOf(step.table));
-    if (step.num_gradients != config->dense().size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "gradients for ", NameOf(*config), " have ", step.num_gradients,
-          " floats; the table has ", config->dense().size()));
-    }
-    num_floats += step.num_gradients;
-  }
-  struct Memory {
-    std::vector<std::shared_ptr<const client::KeyBatch>> keys;
-    std::shared_ptr<BufferPool::Buffer> floats;
-  };
-  auto memory = std::make_shared<Memory>();
-  memory->floats = buffers_.Take(num_floats);
-  float* next = memory->floats->data();
+  const size_t num_floats = wanted + (sparse.shows == nullptr ? 0 : num_keys) +
+                            (sparse.clicks == nullptr ? 0 : num_keys);
+  std::shared_ptr<BufferPool::Buffer> buffer = buffers_.Take(num_floats);
+  float* next = buffer->data();
   const auto copy = [&next](const float* from, size_t size) -> const float* {
     if (from == nullptr) return nullptr;
     float* const to = next;
@@ -293,23 +282,60 @@ absl::Status Session::Push(uint64_t lease,
     next += size;
     return to;
   };
+  client::SparseGradients gradients;
+  gradients.table = sparse.table;
+  gradients.keys = sparse.keys.get();
+  gradients.gradients = copy(sparse.gradients, wanted);
+  gradients.shows = copy(sparse.shows, num_keys);
+  gradients.clicks = copy(sparse.clicks, num_keys);
+  absl::MutexLock lock(&step->mutex_);
+  if (step->memory_ == nullptr) return PushedBefore();
+  for (const client::SparseGradients& other : step->push_.sparse) {
+    if (other.table == sparse.table) return TwiceInStep(*config);
+  }
+  step->memory_->keys.push_back(sparse.keys);
+  step->memory_->buffers.push_back(std::move(buffer));
+  step->push_.sparse.push_back(gradients);
+  return absl::OkStatus();
+}
+
+absl::Status Session::AddDense(const DenseStep& dense, Step* step) {
+  OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
+                           DenseTableOf(dense.table));
+  if (dense.num_gradients != config->dense().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients for ", NameOf(*config), " have ", dense.num_gradients,
+        " floats; the table has ", config->dense().size()));
+  }
+  std::shared_ptr<BufferPool::Buffer> buffer =
+      buffers_.Take(dense.num_gradients);
+  std::copy(dense.gradients, dense.gradients + dense.num_gradients,
+            buffer->data());
+  client::DenseGradients gradients;
+  gradients.table = dense.table;
+  gradients.gradients = buffer->data();
+  absl::MutexLock lock(&step->mutex_);
+  if (step->memory_ == nullptr) return PushedBefore();
+  for (const client::DenseGradients& other : step->push_.dense) {
+    if (other.table == dense.table) return TwiceInStep(*config);
+  }
+  step->memory_->buffers.push_back(std::move(buffer));
+  step->push_.dense.push_back(gradients);
+  return absl::OkStatus();
+}
+
+absl::Status Session::Push(Step* step, OperationPtr operation) {
+  OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  OARLOCK_RETURN_IF_ERROR(Alive());
+  std::shared_ptr<Step::Memory> memory;
   client::PushRequest push;
-  for (const SparseStep& step : sparse) {
-    memory->keys.push_back(step.keys);
-    client::SparseGradients gradients;
-    gradients.table = step.table;
-    gradients.keys = step.keys.get();
-    gradients.gradients = copy(step.gradients, step.num_gradients);
-    gradients.shows = copy(step.shows, step.keys->keys().size());
-    gradients.clicks = copy(step.clicks, step.keys->keys().size());
-    push.sparse.push_back(gradients);
+  {
+    absl::MutexLock lock(&step->mutex_);
+    if (step->memory_ == nullptr) return PushedBefore();
+    memory = std::exchange(step->memory_, nullptr);
+    push = std::move(step->push_);
   }
-  for (const DenseStep& step : dense) {
-    client::DenseGradients gradients;
-    gradients.table = step.table;
-    gradients.gradients = copy(step.gradients, step.num_gradients);
-    push.dense.push_back(gradients);
-  }
+  const uint64_t lease = step->lease();
   Part part;
   if (lease != 0) {
     absl::MutexLock lock(&mutex_);

@@ -56,6 +56,30 @@ struct DenseStep {
   size_t num_gradients = 0;
 };
 
+// What one push is made of. Thread-safe.
+class Step {
+ public:
+  // `lease`: of the part that the push is for; 0: none.
+  explicit Step(uint64_t lease) : lease_(lease) {}
+
+  uint64_t lease() const { return lease_; }
+
+ private:
+  friend class Session;
+  // Arrays that were copied, and keys.
+  struct Memory {
+    std::vector<std::shared_ptr<const client::KeyBatch>> keys;
+    std::vector<std::shared_ptr<BufferPool::Buffer>> buffers;
+  };
+
+  const uint64_t lease_;
+  absl::Mutex mutex_;
+  // Null once it was pushed.
+  std::shared_ptr<Memory> memory_ ABSL_GUARDED_BY(mutex_) =
+      std::make_shared<Memory>();
+  client::PushRequest push_ ABSL_GUARDED_BY(mutex_);
+};
+
 // Thread-safe. An operation that is refused at once is an error of the function
 // that begins it; then `operation` is not used.
 class Session {
@@ -82,10 +106,11 @@ class Session {
                     OperationPtr operation);
   absl::Status PullDense(TableId table, float* values, size_t num_values,
                          OperationPtr operation);
-  // Copies all arrays.
-  absl::Status Push(uint64_t lease, const std::vector<SparseStep>& sparse,
-                    const std::vector<DenseStep>& dense,
-                    OperationPtr operation);
+  // Copy all arrays. A table takes part in a step once.
+  absl::Status AddSparse(const SparseStep& sparse, Step* step);
+  absl::Status AddDense(const DenseStep& dense, Step* step);
+  // Once for each step.
+  absl::Status Push(Step* step, OperationPtr operation);
 
   absl::Status Lease(const v1::LeaseConfig& config, OperationPtr operation);
   absl::Status Barrier(const std::string& name, OperationPtr operation);

@@ -1,46 +1,65 @@
-"""Oarlock, a parameter server for distributed training: its programs.
+"""Oarlock, a parameter server for distributed training.
 
-The programs lie in bin/ beside this file, the shared libraries that they need
-beside the package. Each command becomes one of them; the examples are one
-program, which knows by the command's name what it is.
+    import oarlock
+    with oarlock.LocalCluster(servers=2) as cluster, cluster.join() as job:
+        table = job.create_table("w", dim=1, optimizer=oarlock.Adagrad(0.05))
+        rows = table.pull([1, 2, 3])
+
+docs/python.md goes through it task by task. `python -m oarlock` is the command line.
 """
 
-import os
-import sys
+import importlib
+from typing import Any, List
 
-_BIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+# Name -> the module that has it. They are imported when they are used first, so that
+# the command line starts at once.
+_MODULES = {
+    **dict.fromkeys(
+        ["Admission", "Adagrad", "Adam", "Adamw", "Constant", "CountAdmission", "Ctr",
+         "Eviction", "Ftrl", "LazyAdam", "Momentum", "Normal", "Optimizer",
+         "ProbabilityAdmission", "Sgd", "SharedAdagrad", "SharedAdam",
+         "ShowClickAdmission", "Uniform"], "rules"),
+    **dict.fromkeys(
+        ["AlreadyExistsError", "CancelledError", "ClosedError", "DataLossError", "Error",
+         "FailedPreconditionError", "FencedError", "ForkedError", "InternalError",
+         "InvalidArgumentError", "NotFoundError", "ResourceExhaustedError",
+         "TimeoutError", "UnauthenticatedError", "UnavailableError",
+         "UnimplementedError"], "errors"),
+    **dict.fromkeys(["Job", "Part", "Step", "connect", "join"], "job"),
+    **dict.fromkeys(["DenseTable", "Rows", "Table", "hash_texts"], "tables"),
+    "Future": "_operation",
+    "LocalCluster": "cluster",
+}
+
+__all__ = sorted(_MODULES)
 
 
-def program(name="oarlock"):
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'oarlock' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"oarlock.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted([*globals(), *_MODULES])
+
+
+def program(name: str = "oarlock") -> str:
     """The path of a program: oarlock, oarlock-score, or oarlock-examples, which
     wants the name of an example, such as oarlock-ctr, as argv[0]."""
-    return os.path.join(_BIN, name)
+    from oarlock import _programs
+
+    return _programs.program(name)
 
 
-def _become(name, command=None):
-    path = program(name)
-    os.execv(path, [command or path] + sys.argv[1:])
+def keep_memory() -> None:
+    """Makes malloc of this process keep freed memory, for good.
 
+    The only function that changes the process. Large pulls get faster by it where
+    glibc would give their memory back and fetch it again.
+    """
+    from oarlock import _library
 
-def _main():
-    _become("oarlock")
-
-
-def _ctr():
-    _become("oarlock-examples", "oarlock-ctr")
-
-
-def _mnist():
-    _become("oarlock-examples", "oarlock-mnist")
-
-
-def _cifar10():
-    _become("oarlock-examples", "oarlock-cifar10")
-
-
-def _resnet():
-    _become("oarlock-examples", "oarlock-resnet")
-
-
-def _score():
-    _become("oarlock-score")
+    _library.call(_library.library().keep_memory)

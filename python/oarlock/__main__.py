@@ -1,5 +1,5 @@
 """python -m oarlock: the command oarlock, where no scripts are on the path."""
 
-import oarlock
+from oarlock import _programs
 
-oarlock._main()
+_programs.main()

@@ -83,6 +83,8 @@ typedef uint64_t oarlock_client;
 typedef uint64_t oarlock_operation;
 /* The distinct keys of a batch. */
 typedef uint64_t oarlock_keys;
+/* What one push is made of. */
+typedef uint64_t oarlock_step;
 
 /* "1.2.0". Static memory. */
 OARLOCK_API const char* oarlock_version(void);
@@ -207,6 +209,14 @@ OARLOCK_API oarlock_code oarlock_keys_read(oarlock_keys keys,
                                            size_t num_distinct,
                                            int32_t* inverse, size_t count,
                                            oarlock_error* error);
+/* Sums `gradients` [count, dim], one row for each key given, into `sums`
+ * [num_distinct, dim], which is overwritten: in float32, in the order of the
+ * keys given, so that the same batch gives the same bits. */
+OARLOCK_API oarlock_code oarlock_keys_sum(oarlock_keys keys,
+                                          const float* gradients, size_t count,
+                                          size_t dim, float* sums,
+                                          size_t num_distinct,
+                                          oarlock_error* error);
 OARLOCK_API oarlock_code oarlock_keys_free(oarlock_keys keys,
                                            oarlock_error* error);
 
@@ -267,15 +277,29 @@ typedef struct oarlock_dense_push {
   size_t num_gradients;
 } oarlock_dense_push;
 
-/* Operation: one step: gradients of any tables, each once, under one name, so
- * applied once whatever is restarted meanwhile. All arrays are copied before
- * this returns. `lease`: of the part whose examples they are; 0: none. No
- * tables: the part is done and nobody learns from it. Errors: those of pulls;
- * INVALID_ARGUMENT also for a gradient that is not finite. */
-OARLOCK_API oarlock_code oarlock_push_begin(
-    oarlock_client client, uint64_t lease, const oarlock_sparse_push* sparse,
-    size_t num_sparse, const oarlock_dense_push* dense, size_t num_dense,
-    oarlock_operation* operation, oarlock_error* error);
+/* A step: gradients of any tables, each once, that are pushed under one name,
+ * so applied once whatever is restarted meanwhile. `lease`: of the part whose
+ * examples they are; 0: none. The client must be connected. */
+OARLOCK_API oarlock_code oarlock_step_create(oarlock_client client,
+                                             uint64_t lease, oarlock_step* step,
+                                             oarlock_error* error);
+/* Adds gradients of rows, and of a dense table. All arrays are copied before
+ * these return. Errors: NOT_FOUND (no such table here); INVALID_ARGUMENT;
+ * FAILED_PRECONDITION (the step was pushed). */
+OARLOCK_API oarlock_code oarlock_step_add(oarlock_step step,
+                                          const oarlock_sparse_push* push,
+                                          oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_step_add_dense(oarlock_step step,
+                                                const oarlock_dense_push* push,
+                                                oarlock_error* error);
+/* Operation: pushes the step, once. A step without gradients is pushed, too: its
+ * part is done. Result: {}. Errors: those of pulls; INVALID_ARGUMENT also for a
+ * gradient that is not finite. */
+OARLOCK_API oarlock_code oarlock_step_push_begin(oarlock_step step,
+                                                 oarlock_operation* operation,
+                                                 oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_step_free(oarlock_step step,
+                                           oarlock_error* error);
 
 /* -- The job ------------------------------------------------------------- */
 

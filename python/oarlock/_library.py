@@ -1,0 +1,192 @@
+"""The functions of liboarlock, by ctypes."""
+
+import ctypes
+import json
+import os
+import threading
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from oarlock import _find, errors
+
+OK = 0
+NOT_DONE = 100
+CLOSED = 101
+FORKED = 102
+TOO_SMALL = 104
+
+_ABI_VERSION = 1
+
+
+class CError(ctypes.Structure):
+    """oarlock_error."""
+
+    _fields_ = [("code", ctypes.c_int32), ("message", ctypes.c_char * 2044)]
+
+
+class CPull(ctypes.Structure):
+    """oarlock_pull."""
+
+    _fields_ = [
+        ("table", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("keys", ctypes.c_uint64),
+        ("values", ctypes.c_void_p),
+        ("num_values", ctypes.c_size_t),
+    ]
+
+
+class CSparsePush(ctypes.Structure):
+    """oarlock_sparse_push."""
+
+    _fields_ = [
+        ("table", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("keys", ctypes.c_uint64),
+        ("gradients", ctypes.c_void_p),
+        ("num_gradients", ctypes.c_size_t),
+        ("shows", ctypes.c_void_p),
+        ("clicks", ctypes.c_void_p),
+    ]
+
+
+class CDensePush(ctypes.Structure):
+    """oarlock_dense_push."""
+
+    _fields_ = [
+        ("table", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("gradients", ctypes.c_void_p),
+        ("num_gradients", ctypes.c_size_t),
+    ]
+
+
+_HANDLE = ctypes.c_uint64
+_TO_HANDLE = ctypes.POINTER(ctypes.c_uint64)
+_TEXT = ctypes.c_char_p
+_SIZE = ctypes.c_size_t
+_TO_SIZE = ctypes.POINTER(ctypes.c_size_t)
+_ERROR = ctypes.POINTER(CError)
+
+# Name -> types of the arguments, without the last one, the error.
+_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
+    "client_create": (_TEXT, _SIZE, _TO_HANDLE),
+    "client_free": (_HANDLE,),
+    "client_event_fd": (_HANDLE, ctypes.POINTER(ctypes.c_int32)),
+    "connect_begin": (_HANDLE, _TO_HANDLE),
+    "join_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
+    "leave_begin": (_HANDLE, ctypes.c_int32, _TEXT, _SIZE, _TO_HANDLE),
+    "alive": (_HANDLE,),
+    "wait": (_HANDLE, ctypes.c_uint32),
+    "cancel": (_HANDLE, ctypes.POINTER(ctypes.c_int32)),
+    "result": (_HANDLE, _TEXT, _SIZE, _TO_SIZE),
+    "operation_free": (_HANDLE,),
+    "create_table_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
+    "open_table_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
+    "table_id": (_TEXT, _SIZE, ctypes.POINTER(ctypes.c_uint32)),
+    "keys_create": (_HANDLE, ctypes.c_void_p, _SIZE, _TO_HANDLE, _TO_SIZE),
+    "keys_read": (_HANDLE, ctypes.c_void_p, _SIZE, ctypes.c_void_p, _SIZE),
+    "keys_sum": (_HANDLE, ctypes.c_void_p, _SIZE, _SIZE, ctypes.c_void_p, _SIZE),
+    "keys_free": (_HANDLE,),
+    "hash_texts": (_TEXT, _SIZE, ctypes.c_void_p, _SIZE, ctypes.c_uint64,
+                   ctypes.c_void_p),
+    "pull_begin": (_HANDLE, ctypes.POINTER(CPull), _SIZE, _TO_HANDLE),
+    "pull_dense_begin": (_HANDLE, ctypes.c_uint32, ctypes.c_void_p, _SIZE,
+                         _TO_HANDLE),
+    "step_create": (_HANDLE, ctypes.c_uint64, _TO_HANDLE),
+    "step_add": (_HANDLE, ctypes.POINTER(CSparsePush)),
+    "step_add_dense": (_HANDLE, ctypes.POINTER(CDensePush)),
+    "step_push_begin": (_HANDLE, _TO_HANDLE),
+    "step_free": (_HANDLE,),
+    "lease_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
+    "barrier_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
+    "call_begin": (_HANDLE, ctypes.c_uint32, _TEXT, _SIZE, _TEXT, _SIZE,
+                   _TO_HANDLE),
+    "role": (_TEXT, _SIZE, _TO_SIZE),
+    "log_read": (_TEXT, _SIZE, _TO_SIZE, ctypes.POINTER(ctypes.c_int32)),
+    "keep_memory": (),
+}
+
+
+class Library:
+    """liboarlock, loaded. Each method returns a code and fills an error."""
+
+    def __init__(self) -> None:
+        place = _find.library()
+        try:
+            # RTLD_LOCAL; never unloaded.
+            self._library = ctypes.CDLL(place.path)
+        except OSError as failure:
+            raise errors.NotFoundError(
+                f"liboarlock.so.1 is not there ({failure}); looked at "
+                f"{place.path}, {place.why}; install the package oarlock, or "
+                "liboarlock1, or name its folder by OARLOCK_HOME") from None
+        abi = self._library.oarlock_abi_version()
+        if abi != _ABI_VERSION:
+            raise errors.FailedPreconditionError(
+                f"{place.path} has interface {abi}, this package wants "
+                f"{_ABI_VERSION}; install both of one release")
+        self._library.oarlock_version.restype = ctypes.c_char_p
+        for name, arguments in _SIGNATURES.items():
+            function = getattr(self._library, "oarlock_" + name)
+            function.restype = ctypes.c_int32
+            function.argtypes = arguments + (_ERROR,)
+            setattr(self, name, function)
+
+    def version(self) -> str:
+        """The library's version."""
+        return str(self._library.oarlock_version().decode())
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        raise AttributeError(name)
+
+
+_lock = threading.Lock()
+_loaded: Optional[Library] = None
+
+
+def library() -> Library:
+    """The library, loaded by the first call."""
+    global _loaded
+    if _loaded is None:
+        with _lock:
+            if _loaded is None:
+                _loaded = Library()
+    return _loaded
+
+
+def call(function: Callable[..., int], *arguments: Any) -> None:
+    """Calls a function of the library; raises what it refuses."""
+    error = CError()
+    code = function(*arguments, ctypes.byref(error))
+    if code != OK:
+        raise errors.from_code(code, error.message.decode(errors="replace"))
+
+
+def text_of(function: Callable[..., int], *arguments: Any) -> str:
+    """Calls a function that copies text to a buffer."""
+    error = CError()
+    size = ctypes.c_size_t(4096)
+    while True:
+        buffer = ctypes.create_string_buffer(size.value)
+        code = function(*arguments, buffer, size.value, ctypes.byref(size),
+                        ctypes.byref(error))
+        if code == OK:
+            return buffer.raw[:size.value].decode()
+        if code != TOO_SMALL:
+            raise errors.from_code(code, error.message.decode(errors="replace"))
+
+
+def to_json(message: Dict[str, Any]) -> bytes:
+    """JSON of a message, for the library."""
+    return json.dumps(message).encode()
+
+
+def role() -> Dict[str, Any]:
+    """What the environment says of this process."""
+    described: Dict[str, Any] = json.loads(text_of(library().role))
+    return described
+
+
+def environment_of_child() -> Dict[str, str]:
+    """The environment without what gives a process a role in a job."""
+    return dict(os.environ)

@@ -1,0 +1,52 @@
+"""The programs of the package.
+
+They lie in bin/ beside this file, the shared libraries that they need beside the
+package. Each command becomes one of them; the examples are one program, which knows by
+the command's name what it is.
+"""
+
+import os
+import sys
+from typing import Optional
+
+from oarlock import _find
+
+
+def program(name: str = "oarlock") -> str:
+    """The path of a program."""
+    return _find.program(name).path
+
+
+def _become(name: str, command: Optional[str] = None) -> None:
+    path = program(name)
+    os.execv(path, [command or path] + sys.argv[1:])
+
+
+def main() -> None:
+    """The command oarlock."""
+    _become("oarlock")
+
+
+def ctr() -> None:
+    """The example oarlock-ctr."""
+    _become("oarlock-examples", "oarlock-ctr")
+
+
+def mnist() -> None:
+    """The example oarlock-mnist."""
+    _become("oarlock-examples", "oarlock-mnist")
+
+
+def cifar10() -> None:
+    """The example oarlock-cifar10."""
+    _become("oarlock-examples", "oarlock-cifar10")
+
+
+def resnet() -> None:
+    """The example oarlock-resnet."""
+    _become("oarlock-examples", "oarlock-resnet")
+
+
+def score() -> None:
+    """The program oarlock-score."""
+    _become("oarlock-score")

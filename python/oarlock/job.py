@@ -1,0 +1,571 @@
+"""A job's servers, as a reader or as a worker sees them."""
+
+import ctypes
+import threading
+import time
+import types
+import weakref
+from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
+                    Tuple, Type, Union)
+
+from oarlock import _library, _log, _operation, errors, rules, tables
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MODES = ("async", "sync")
+
+
+class Part:
+    """A part of a work, leased to this worker: examples `begin` to `end` - 1.
+
+    Attributes:
+        begin, end: the examples. Where `repairs`, the first and the last one of
+            `ranges`, between which some may be missing.
+        ranges: [(begin, end), ...].
+        repairs: a dead worker has pushed a part of these examples' gradients. The
+            step must bring the same keys: those of exactly these examples.
+    """
+
+    def __init__(self, leased: Dict[str, Any]) -> None:
+        self._lease = int(leased["lease"])
+        self.ranges: List[Tuple[int, int]] = [
+            (int(each["begin"]), int(each["end"])) for each in leased["ranges"]]
+        self.begin = self.ranges[0][0]
+        self.end = self.ranges[-1][1]
+        self.repairs = bool(leased["repairs"])
+        self._stepped = False
+
+    def __len__(self) -> int:
+        return sum(end - begin for begin, end in self.ranges)
+
+    @property
+    def indices(self) -> "npt.NDArray[np.int64]":
+        """[len] int64: the number of each example."""
+        import numpy as np
+
+        return np.concatenate([np.arange(*each) for each in self.ranges])
+
+    def __repr__(self) -> str:
+        return f"<oarlock.Part {self.ranges}{' repairs' if self.repairs else ''}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an oarlock.Part is leased to this process alone; send its "
+                        "ranges")
+
+
+class Step:
+    """One push: gradients of any tables, under one name. A context manager.
+
+    Leaving the block pushes, and waits until all servers have answered; leaving it by
+    an exception pushes nothing of what was added, and the examples of its part count
+    as trained.
+    """
+
+    def __init__(self, job: "Job", part: Optional[Part]) -> None:
+        self.job = job
+        self.part = part
+        handle = ctypes.c_uint64()
+        _library.call(_library.library().step_create, job._handle,
+                      0 if part is None else part._lease, ctypes.byref(handle))
+        self._handle = handle.value
+
+    def push(self, rows: tables.Rows, gradients: Any, *, shows: Any = None,
+             clicks: Any = None) -> None:
+        """Adds gradients of rows, which are copied before this returns.
+
+        Args:
+            rows: what Table.pull returned.
+            gradients: [distinct, dim] float32, as Rows.scatter_add returns it.
+            shows, clicks: [distinct] each, added to the rows' statistics.
+
+        Raises:
+            InvalidArgumentError: another shape, or the table twice in a step.
+        """
+        import numpy as np
+
+        def array(value: Any, shape: Tuple[int, ...], name: str) -> Any:
+            if value is None:
+                return None
+            result = np.ascontiguousarray(value, np.float32)
+            if result.shape != shape:
+                raise errors.InvalidArgumentError(
+                    f"{name} are {result.shape}; {shape} is wanted, a row for each "
+                    "distinct key: see Rows.scatter_add")
+            return result
+
+        distinct = len(rows)
+        floats = array(gradients, (distinct, rows.table.dim), "gradients")
+        show_floats = array(shows, (distinct,), "shows")
+        click_floats = array(clicks, (distinct,), "clicks")
+        push = _library.CSparsePush(
+            rows.table.id, 0, rows._keys.handle, floats.ctypes.data, floats.size,
+            None if show_floats is None else show_floats.ctypes.data,
+            None if click_floats is None else click_floats.ctypes.data)
+        _library.call(_library.library().step_add, self._handle,
+                      ctypes.byref(push))
+
+    def push_dense(self, table: tables.DenseTable, gradients: Any) -> None:
+        """Adds gradients of dense parameters, which are copied.
+
+        Args:
+            gradients: {name: array}; those left out are 0. Or [size] float32.
+        """
+        import numpy as np
+
+        floats = (table.join(gradients) if isinstance(gradients, dict)
+                  else np.ascontiguousarray(gradients, np.float32))
+        push = _library.CDensePush(table.id, 0, floats.ctypes.data, floats.size)
+        _library.call(_library.library().step_add_dense, self._handle,
+                      ctypes.byref(push))
+
+    def begin(self) -> "_operation.Future[None]":
+        """Pushes without waiting for the answer. Once; instead of leaving a block."""
+        if self.part is not None:
+            self.part._stepped = True
+        operation = _operation.begin(_library.library().step_push_begin,
+                                     self._handle)
+        self._free()
+        return _operation.Future(operation, lambda: None)
+
+    def _free(self) -> None:
+        handle, self._handle = self._handle, 0
+        if handle:
+            _library.library().step_free(handle, None)
+
+    def __enter__(self) -> "Step":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]],
+                 error: Optional[BaseException],
+                 trace: Optional[types.TracebackType]) -> None:
+        if kind is None:
+            if self._handle:
+                self.begin().result()
+            return
+        self._free()
+        if self.part is not None and not self.part._stepped:
+            # The part is done with: nobody trains it again.
+            try:
+                Step(self.job, self.part).begin().result(timeout=5)
+            except Exception:  # The first error is the one to tell.
+                pass
+
+    def __del__(self) -> None:
+        try:
+            self._free()
+        except Exception:  # The interpreter ends, or __init__ has failed.
+            pass
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an oarlock.Step cannot be pickled")
+
+
+class Job:
+    """The servers of a job. Made by connect() and join(); a context manager.
+
+    Thread-safe. A reader creates, counts, touches and blocks nothing; a worker takes
+    part in the run until it leaves.
+
+    Attributes:
+        rank, world: of a worker, its number and that of all workers of the run.
+        run: number of the run.
+    """
+
+    def __init__(self, config: Dict[str, Any], mode: str = "async") -> None:
+        if mode not in MODES:
+            raise errors.InvalidArgumentError(
+                f"mode is {mode!r}; legal are {', '.join(MODES)}")
+        self.mode = mode
+        self._config = config
+        self._handle = 0
+        self._tables: Dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self.rank: Optional[int] = None
+        self.world: Optional[int] = None
+        self.run: Optional[int] = None
+        handle = ctypes.c_uint64()
+        text = _library.to_json(config)
+        _library.call(_library.library().client_create, text, len(text),
+                      ctypes.byref(handle))
+        self._handle = handle.value
+        _log.follow()
+        self._finalizer = weakref.finalize(self, _free_client, self._handle)
+
+    # -- Life -----------------------------------------------------------------
+
+    def _connect(self) -> "Job":
+        _operation.run(_library.library().connect_begin, self._handle)
+        return self
+
+    def _join(self, join: Dict[str, Any]) -> "Job":
+        text = _library.to_json(join)
+        registered = _operation.run(_library.library().join_begin, self._handle,
+                                    text, len(text))
+        self.rank = int(join["rank"])
+        self.world = int(registered["num_workers"])
+        self.run = int(registered["run"])
+        return self
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it takes part in a run."""
+        return self.rank is not None
+
+    def leave(self, error: Optional[BaseException] = None) -> None:
+        """Ends this worker's part, and the connections. Idempotent.
+
+        Args:
+            error: why it gives up; what it had leased goes to others.
+        """
+        if self._handle == 0:
+            return
+        try:
+            if self.is_worker:
+                reason = ("" if error is None
+                          else f"{type(error).__name__}: {error}"[:500]).encode()
+                _operation.run(_library.library().leave_begin, self._handle,
+                               1 if error is None else 0, reason, len(reason))
+        finally:
+            self._handle = 0
+            self._finalizer()
+
+    close = leave
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]],
+                 error: Optional[BaseException],
+                 trace: Optional[types.TracebackType]) -> None:
+        if error is None:
+            self.leave()
+            return
+        try:
+            self.leave(error)
+        except errors.Error:  # The first error is the one to tell.
+            pass
+
+    def check_alive(self) -> None:
+        """Raises why this worker takes part no more, if so. Asks nobody."""
+        _library.call(_library.library().alive, self._handle)
+
+    # -- Tables ---------------------------------------------------------------
+
+    def create_table(self, name: str, dim: int, optimizer: rules.Optimizer,
+                     initial: rules.Initial = 0.0, *,
+                     admission: Optional[rules.Admission] = None,
+                     eviction: Optional[rules.Eviction] = None,
+                     ctr: Optional[rules.Ctr] = None, seed: int = 0,
+                     reduction: str = "mean",
+                     memory_budget_bytes: int = 0) -> tables.Table:
+        """Creates a table of rows, or opens it if it is there and the same.
+
+        Args:
+            name: unique in the job; the table's id follows from it.
+            dim: floats of a row.
+            optimizer: how gradients change rows.
+            initial: values of a row that nobody has pushed; a number is a constant.
+            admission: which keys get a row; None: every one.
+            eviction: which rows go; None: none.
+            ctr: rows remember shows and clicks.
+            seed: of initial values, with the table's id and the key.
+            reduction: how a sync round combines its workers' gradients, "mean" or
+                "sum".
+            memory_budget_bytes: beyond it rows lie on the servers' disks.
+
+        Raises:
+            AlreadyExistsError: it is there and differs.
+            InvalidArgumentError: a value is not legal, or a table of another mode.
+        """
+        sparse: Dict[str, Any] = {
+            "dim": dim,
+            "initializer": rules.initial_config(initial),
+            "accessor": "PLAIN" if ctr is None else "CTR",
+        }
+        if ctr is not None:
+            sparse["ctr"] = ctr.to_config()
+        if admission is not None:
+            sparse["admission"] = admission.to_config()
+        if eviction is not None:
+            sparse["eviction"] = eviction.to_config()
+        if memory_budget_bytes:
+            sparse["memory_budget_bytes"] = memory_budget_bytes
+        config = self._table_config(name, optimizer, seed, reduction)
+        config["sparse"] = sparse
+        table: tables.Table = self._create(config)
+        return table
+
+    def create_dense(self, name: str, parameters: Dict[str, Sequence[int]],
+                     optimizer: rules.Optimizer,
+                     initial: "Union[rules.Initial, Dict[str, rules.Initial]]" = 0.0,
+                     *, seed: int = 0, reduction: str = "mean",
+                     block_size: int = 16384) -> tables.DenseTable:
+        """Creates dense parameters, or opens them if they are there and the same.
+
+        Args:
+            parameters: {name: shape}, in the order in which they lie.
+            initial: for all, or {name: initial}.
+            block_size: floats of a block, the unit that a server has.
+        """
+        import math
+
+        entries = []
+        offset = 0
+        for each, shape in parameters.items():
+            start = initial.get(each, 0.0) if isinstance(initial, dict) else initial
+            entries.append({"name": each, "offset": offset,
+                            "shape": [int(n) for n in shape],
+                            "initializer": rules.initial_config(start)})
+            offset += math.prod(shape)
+        config = self._table_config(name, optimizer, seed, reduction)
+        config["dense"] = {"size": offset, "block_size": block_size,
+                           "parameters": entries}
+        table: tables.DenseTable = self._create(config)
+        return table
+
+    def _table_config(self, name: str, optimizer: rules.Optimizer, seed: int,
+                      reduction: str) -> Dict[str, Any]:
+        return {
+            "name": name,
+            "mode": self.mode.upper(),
+            "reduction": reduction.upper(),
+            "optimizer": optimizer.to_config(),
+            "seed": seed,
+        }
+
+    def _create(self, config: Dict[str, Any]) -> Any:
+        text = _library.to_json(config)
+        return self._table_of(_operation.run(
+            _library.library().create_table_begin, self._handle, text, len(text)))
+
+    def _table_of(self, config: Dict[str, Any]) -> Any:
+        if config["mode"] != self.mode.upper():
+            raise errors.InvalidArgumentError(
+                f"table '{config['name']}' is of mode {config['mode'].lower()}, this "
+                f"job of mode {self.mode}; all tables of a client have one mode")
+        kind = tables.Table if "sparse" in config else tables.DenseTable
+        with self._lock:
+            return self._tables.setdefault(config["name"], kind(self, config))
+
+    def table(self, name: str) -> Any:
+        """Opens a table that is there: a Table or a DenseTable.
+
+        Raises:
+            NotFoundError: the job has no table of this name.
+        """
+        with self._lock:
+            if name in self._tables:
+                return self._tables[name]
+        text = name.encode()
+        return self._table_of(_operation.run(
+            _library.library().open_table_begin, self._handle, text, len(text)))
+
+    def pull(self, pulls: "Sequence[Tuple[tables.Table, Any]]", *,
+             padding: Optional[int] = None,
+             timeout: Optional[float] = None) -> List[tables.Rows]:
+        """Pulls rows of several tables, in one message to each server.
+
+        Args:
+            pulls: [(table, keys), ...].
+            padding: as in Table.pull.
+        """
+        return self.pull_async(pulls, padding=padding).result(timeout)
+
+    def pull_async(self, pulls: "Sequence[Tuple[tables.Table, Any]]", *,
+                   padding: Optional[int] = None
+                   ) -> "_operation.Future[List[tables.Rows]]":
+        """As pull(), but returns at once."""
+        rows = [tables.Rows(table, keys, padding, None) for table, keys in pulls]
+        return tables.pull_rows(self, rows, lambda: rows)
+
+    # -- Steps ----------------------------------------------------------------
+
+    def step(self, part: Optional[Part] = None) -> Step:
+        """Begins a push; see Step.
+
+        Args:
+            part: whose examples' gradients it has. Without one, the death of this
+                worker may leave a push half applied.
+        """
+        return Step(self, part)
+
+    def lease(self, name: str, *, epoch: int = 0, total: int,
+              block: int = 4096) -> Iterator[Part]:
+        """Iterates over the parts of a work that this worker gets.
+
+        Each of examples 0 to total - 1 is in one part of one worker, and its step is
+        applied once, whoever dies. A part for which no step was made counts as
+        trained when the next one is asked for. The loop ends for all workers when
+        nothing is left, also of what dead workers had.
+
+        Args:
+            name, epoch: of the work, for example "train", 0: the same in all workers.
+            total: examples.
+            block: examples of a part; the last one may be shorter.
+
+        Raises:
+            FailedPreconditionError: this run has finished it.
+        """
+        text = _library.to_json({"name": name, "epoch": epoch, "total": total,
+                                 "block": block})
+        while True:
+            leased = _operation.run(_library.library().lease_begin, self._handle,
+                                    text, len(text))
+            if int(leased["lease"]) == 0:
+                return
+            part = Part(leased)
+            yield part
+            if not part._stepped:
+                self.step(part).begin().result()
+
+    # -- The job --------------------------------------------------------------
+
+    def barrier(self, name: str, *, timeout: Optional[float] = None) -> None:
+        """Waits until all live workers of the run have called it with this name."""
+        text = name.encode()
+        _operation.run(_library.library().barrier_begin, self._handle, text,
+                       len(text), timeout=timeout)
+
+    def call(self, method: str, request: Optional[Dict[str, Any]] = None, *,
+             server: int = 0, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """A call of the servers' control plane, such as
+        "CoordinatorService/GetJobStatus".
+
+        Args:
+            request: JSON of the method's request (proto/v1/).
+
+        Returns:
+            JSON of its response; 64-bit integers are text there.
+        """
+        name, text = method.encode(), _library.to_json(request or {})
+        return _operation.run(_library.library().call_begin, self._handle, server,
+                              name, len(name), text, len(text), timeout=timeout)
+
+    def status(self) -> Dict[str, Any]:
+        """How the job stands: JSON of JobStatusResponse."""
+        return self.call("CoordinatorService/GetJobStatus")
+
+    def checkpoint(self, *, best: bool = False,
+                   timeout: Optional[float] = None) -> str:
+        """Makes a checkpoint; returns its folder when it is durable.
+
+        Args:
+            best: it stays until the next one that is the best.
+
+        Raises:
+            FailedPreconditionError: the servers have no folder for checkpoints.
+        """
+        made = self.call("CoordinatorService/Checkpoint", {"best": best},
+                         timeout=timeout)
+        return str(made["directory"])
+
+    def drain(self, reason: str = "asked for by a client") -> None:
+        """Ends the job: workers learn it and leave, then servers end."""
+        self.call("CoordinatorService/Drain", {"reason": reason})
+
+    def __repr__(self) -> str:
+        who = f"worker {self.rank} of {self.world}" if self.is_worker else "reader"
+        state = who if self._handle else "closed"
+        return (f"<oarlock.Job at {','.join(self._config['server_endpoints'])}, "
+                f"{state}>")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an oarlock.Job cannot be pickled; send its address, and "
+                        "connect() or join() in the other process")
+
+
+def _free_client(handle: int) -> None:
+    _library.library().client_free(handle, None)
+
+
+def _client_config(address: Union[str, Sequence[str], None],
+                   options: Dict[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """JSON of ClientConfig, and what the environment says of this process."""
+    role: Dict[str, Any] = {}
+    if address is None:
+        role = _library.role()
+        if not role["server_endpoints"]:
+            raise errors.InvalidArgumentError(
+                "no address is given, and the environment names no servers "
+                f"({role['reason']}); give host:port of each")
+        endpoints = list(role["server_endpoints"])
+        options.setdefault("job_id", role["job_id"])
+    elif isinstance(address, str):
+        endpoints = [each.strip() for each in address.split(",")]
+    else:
+        endpoints = list(address)
+    wire = options.pop("wire", None)
+    config = {"server_endpoints": endpoints}
+    if wire is not None:
+        config["pull_format"] = config["push_format"] = wire
+    config.update({name: value for name, value in options.items()
+                   if value is not None})
+    return config, role
+
+
+def connect(address: Union[str, Sequence[str], None] = None, *,
+            mode: str = "async", **options: Any) -> Job:
+    """Connects to the servers of a job as a reader.
+
+    A reader pulls and asks; it creates, counts, touches and blocks nothing.
+
+    Args:
+        address: "host:port,host:port" or a list, all servers in their order; None:
+            what the environment says.
+        mode: of the job's tables, "async" or "sync".
+        options: fields of ClientConfig: job_id, token_file, tls_cert_file,
+            connect_timeout_s, rpc_timeout_s ..., and wire: how values travel,
+            "float32" or "bfloat16".
+
+    Raises:
+        UnavailableError: no server answered in time.
+        FailedPreconditionError: another job, or another list of servers.
+    """
+    config, _ = _client_config(address, options)
+    return Job(config, mode)._connect()
+
+
+def join(address: Union[str, Sequence[str], None] = None, *,
+         rank: Optional[int] = None, world: Optional[int] = None,
+         mode: str = "async", take_over: bool = False,
+         wait_for_rank: Optional[float] = 10.0, **options: Any) -> Job:
+    """Joins a run of the job as a worker.
+
+    Args:
+        address: as in connect().
+        rank, world: this worker's number, from 0, and that of all workers of the run;
+            None: what the environment says, else 0 and what the servers say. The
+            first worker of a run says its size.
+        take_over: take the place of a worker of this rank that is alive.
+        wait_for_rank: seconds to wait for the rank, since the lease of a worker that
+            was killed runs out a few seconds later.
+
+    Raises:
+        AlreadyExistsError: a worker of this rank is alive; names its host and pid.
+    """
+    config, role = _client_config(address, options)
+    if rank is None:
+        rank = int(role.get("rank", 0)) if role.get("role") == "worker" else 0
+    if world is None:
+        world = int(role.get("world", 0)) if role.get("role") == "worker" else 0
+    deadline = time.monotonic() + (wait_for_rank or 0)
+    told = False
+    while True:
+        job = Job(config, mode)
+        try:
+            return job._join({"rank": rank, "world": world, "take_over": take_over})
+        except errors.AlreadyExistsError as taken:
+            job.leave()
+            if time.monotonic() >= deadline:
+                raise
+            if not told:
+                _log.logger().warning(
+                    "%s; waiting up to %.0f s for its lease to run out", taken,
+                    wait_for_rank)
+                told = True
+            time.sleep(0.2)
+        except BaseException:
+            job.leave()
+            raise

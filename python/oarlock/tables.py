@@ -1,0 +1,331 @@
+"""Tables, and the rows that a pull returns."""
+
+import ctypes
+from typing import (TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple,
+                    Union)
+
+from oarlock import _library, _operation, errors
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from oarlock.job import Job
+
+    Keys = Any
+    Floats = npt.NDArray[np.float32]
+
+
+def key_array(keys: Any, padding: Optional[int] = None
+              ) -> "Tuple[npt.NDArray[np.uint64], Tuple[int, ...], Any]":
+    """Keys as the servers know them.
+
+    Args:
+        keys: an array of any integers and of any shape; signed ones are extended to
+            64 bits. Or texts: their keys are XXH64 of their UTF-8 bytes, seed 0.
+        padding: an integer that stands for no key.
+
+    Returns:
+        The keys without padding, [n] uint64; the shape of `keys`; and where they
+        stand in it, [size] bool, None without padding.
+
+    Raises:
+        InvalidArgumentError: keys of floats; -1 that is not `padding`.
+    """
+    import numpy as np
+
+    array = np.asarray(keys)
+    if array.dtype.kind in "iu":
+        flat = array.reshape(-1)
+        there = None
+        if padding is not None:
+            there = flat != padding
+            if there.all():
+                there = None
+            else:
+                flat = flat[there]
+        elif array.dtype.kind == "i" and flat.size and (flat == -1).any():
+            raise errors.InvalidArgumentError(
+                "keys have -1, which often stands for no key; give padding=-1 if "
+                "it does, or unsigned keys if it is one")
+        if array.dtype.kind == "i":
+            flat = flat.astype(np.int64, copy=False).view(np.uint64)
+        return (np.ascontiguousarray(flat.astype(np.uint64, copy=False)),
+                array.shape, there)
+    if array.dtype.kind in "USO" and padding is None:
+        return hash_texts(array.reshape(-1).tolist()), array.shape, None
+    raise errors.InvalidArgumentError(
+        f"keys are of type {array.dtype}; legal are integers, and texts without "
+        "padding: convert floats, which cannot tell large integers apart")
+
+
+def hash_texts(texts: Sequence[Union[str, bytes]],
+               seed: int = 0) -> "npt.NDArray[np.uint64]":
+    """XXH64 of each text's UTF-8 bytes, [len(texts)] uint64."""
+    import numpy as np
+
+    pieces = []
+    for text in texts:
+        if isinstance(text, str):
+            pieces.append(text.encode())
+        elif isinstance(text, bytes):
+            pieces.append(text)
+        else:
+            raise errors.InvalidArgumentError(
+                f"a key is {text!r}, of type {type(text).__name__}; legal are "
+                "integers, str and bytes")
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+    joined = b"".join(pieces)
+    keys = np.empty(len(pieces), np.uint64)
+    _library.call(_library.library().hash_texts, joined, len(joined),
+                  offsets.ctypes.data, len(pieces), seed, keys.ctypes.data)
+    return keys
+
+
+class _KeyHandle:
+    """The distinct keys of a batch, in the library."""
+
+    def __init__(self, job: "Job", keys: "npt.NDArray[np.uint64]") -> None:
+        handle = ctypes.c_uint64()
+        distinct = ctypes.c_size_t()
+        _library.call(_library.library().keys_create, job._handle,
+                      keys.ctypes.data, keys.size, ctypes.byref(handle),
+                      ctypes.byref(distinct))
+        self.handle = handle.value
+        self.num_keys = keys.size
+        self.num_distinct = distinct.value
+
+    def __del__(self) -> None:
+        try:
+            _library.library().keys_free(self.handle, None)
+        except Exception:  # The interpreter ends, or __init__ has failed.
+            pass
+
+
+class Rows:
+    """Rows of a table, pulled for a batch of keys.
+
+    Attributes:
+        values: [distinct, dim] float32, a row for each distinct key.
+        shape: of the keys that were given.
+    """
+
+    def __init__(self, table: "Table", keys: Any, padding: Optional[int],
+                 out: "Optional[Floats]") -> None:
+        import numpy as np
+
+        self.table = table
+        flat, self.shape, self._there = key_array(keys, padding)
+        self._keys = _KeyHandle(table.job, flat)
+        shape = (self._keys.num_distinct, table.dim)
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif (out.dtype != np.float32 or out.ndim != 2 or out.shape[1] != table.dim
+              or out.shape[0] < shape[0] or not out.flags.c_contiguous
+              or not out.flags.writeable):
+            raise errors.InvalidArgumentError(
+                f"out is {out.dtype} {out.shape}; legal is a writable, contiguous "
+                f"float32 array of at least {shape}")
+        self.values: "Floats" = out[:shape[0]]
+        self._inverse: "Optional[npt.NDArray[np.int32]]" = None
+        self._distinct: "Optional[npt.NDArray[np.uint64]]" = None
+
+    @property
+    def inverse(self) -> "npt.NDArray[np.int32]":
+        """In the keys' shape: the row in `values` of each key; -1 for padding."""
+        import numpy as np
+
+        if self._inverse is None:
+            found = np.empty(self._keys.num_keys, np.int32)
+            _library.call(_library.library().keys_read, self._keys.handle, None, 0,
+                          found.ctypes.data, found.size)
+            if self._there is not None:
+                every = np.full(self._there.size, -1, np.int32)
+                every[self._there] = found
+                found = every
+            self._inverse = found.reshape(self.shape)
+        return self._inverse
+
+    @property
+    def keys(self) -> "npt.NDArray[np.uint64]":
+        """[distinct] uint64: the key of each row of `values`."""
+        import numpy as np
+
+        if self._distinct is None:
+            self._distinct = np.empty(self._keys.num_distinct, np.uint64)
+            _library.call(_library.library().keys_read, self._keys.handle,
+                          self._distinct.ctypes.data, self._distinct.size, None, 0)
+        return self._distinct
+
+    def gather(self) -> "Floats":
+        """[*shape, dim] float32: the row of each key; zeros for padding."""
+        import numpy as np
+
+        if self._there is None:
+            return self.values[self.inverse]
+        result = np.zeros((*self.shape, self.table.dim), np.float32)
+        there = self.inverse >= 0
+        result[there] = self.values[self.inverse[there]]
+        return result
+
+    def scatter_add(self, gradients: Any) -> "Floats":
+        """Sums gradients of the keys to gradients of the rows.
+
+        Args:
+            gradients: [*shape, dim], one for each key that was given.
+
+        Returns:
+            [distinct, dim] float32, as Step.push wants it. Summed in the order of
+            the keys, so that the same batch gives the same bits.
+        """
+        import numpy as np
+
+        flat = np.asarray(gradients, np.float32).reshape(-1, self.table.dim)
+        num_keys = int(np.prod(self.shape))
+        if flat.shape[0] != num_keys:
+            raise errors.InvalidArgumentError(
+                f"gradients of {flat.shape[0]} keys; {num_keys} keys were pulled")
+        if self._there is not None:
+            flat = flat[self._there]
+        flat = np.ascontiguousarray(flat)
+        sums = np.empty((self._keys.num_distinct, self.table.dim), np.float32)
+        _library.call(_library.library().keys_sum, self._keys.handle,
+                      flat.ctypes.data, flat.shape[0], self.table.dim,
+                      sums.ctypes.data, sums.shape[0])
+        return sums
+
+    def _c_pull(self) -> _library.CPull:
+        return _library.CPull(self.table.id, 0, self._keys.handle,
+                              self.values.ctypes.data, self.values.size)
+
+    def __len__(self) -> int:
+        return self._keys.num_distinct
+
+    def __repr__(self) -> str:
+        return (f"<oarlock.Rows of '{self.table.name}', {self._keys.num_distinct} "
+                f"distinct of {self._keys.num_keys} keys>")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("oarlock.Rows cannot be pickled; send keys and values")
+
+
+class _AnyTable:
+    """What sparse and dense tables have in common."""
+
+    def __init__(self, job: "Job", config: Dict[str, Any]) -> None:
+        self.job = job
+        # As the servers have it: JSON of TableConfig.
+        self.config = config
+        self.id = int(config["id"])
+        self.name: str = config["name"]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an Oarlock table cannot be pickled; send its name, and "
+                        "open it with job.table(name)")
+
+
+class Table(_AnyTable):
+    """Rows of `dim` floats under unbounded 64-bit keys."""
+
+    def __init__(self, job: "Job", config: Dict[str, Any]) -> None:
+        super().__init__(job, config)
+        self.dim = int(config["sparse"]["dim"])
+
+    def pull(self, keys: Any, *, padding: Optional[int] = None,
+             out: "Optional[Floats]" = None,
+             timeout: Optional[float] = None) -> Rows:
+        """Pulls the rows of a batch.
+
+        Args:
+            keys: integers of any width and shape, or texts. Duplicates are found
+                once, here; Step.push uses what was found.
+            padding: an integer that stands for no key: its row is zeros, and it
+                takes no gradient.
+            out: [at least distinct, dim] float32, where the values are written.
+            timeout: seconds.
+
+        Returns:
+            Rows. A key without a row has its initial value, and gets no row.
+
+        Raises:
+            InvalidArgumentError: keys of floats, or -1 without `padding`.
+            TimeoutError, UnavailableError, DataLossError.
+        """
+        return self.pull_async(keys, padding=padding, out=out).result(timeout)
+
+    def pull_async(self, keys: Any, *, padding: Optional[int] = None,
+                   out: "Optional[Floats]" = None) -> "_operation.Future[Rows]":
+        """As pull(), but returns at once: a Future of Rows."""
+        rows = Rows(self, keys, padding, out)
+        return pull_rows(self.job, [rows], lambda: rows)
+
+    def __repr__(self) -> str:
+        return f"<oarlock.Table '{self.name}', dim {self.dim}>"
+
+
+def pull_rows(job: "Job", rows: List[Rows],
+              finish: Any) -> "_operation.Future[Any]":
+    """One message to each server for all of them."""
+    pulls = (_library.CPull * len(rows))(*[each._c_pull() for each in rows])
+    operation = _operation.begin(_library.library().pull_begin, job._handle, pulls,
+                                 len(rows), keeps=rows)
+    return _operation.Future(operation, finish)
+
+
+class DenseTable(_AnyTable):
+    """Named parameters that are pulled and pushed as a whole."""
+
+    def __init__(self, job: "Job", config: Dict[str, Any]) -> None:
+        super().__init__(job, config)
+        dense = config["dense"]
+        self.size = int(dense["size"])
+        # name -> (offset, shape)
+        self.parameters: Dict[str, Tuple[int, Tuple[int, ...]]] = {
+            each["name"]: (int(each["offset"]),
+                           tuple(int(n) for n in each["shape"]))
+            for each in dense["parameters"]
+        }
+
+    def pull(self, *, timeout: Optional[float] = None) -> "Dict[str, Floats]":
+        """The parameters, by name, float32. They share one array: each is a view."""
+        return self.pull_async().result(timeout)
+
+    def pull_async(self) -> "_operation.Future[Dict[str, Floats]]":
+        """As pull(), but returns at once."""
+        import numpy as np
+
+        values = np.empty(self.size, np.float32)
+        operation = _operation.begin(_library.library().pull_dense_begin,
+                                     self.job._handle, self.id, values.ctypes.data,
+                                     values.size, keeps=values)
+        return _operation.Future(operation, lambda: self.split(values))
+
+    def split(self, values: "Floats") -> "Dict[str, Floats]":
+        """Views of an array [size]: the parameters by name."""
+        import numpy as np
+
+        return {name: values[offset:offset + int(np.prod(shape))].reshape(shape)
+                for name, (offset, shape) in self.parameters.items()}
+
+    def join(self, parameters: Dict[str, Any]) -> "Floats":
+        """One array [size] float32 of the parameters by name; those left out: 0."""
+        import numpy as np
+
+        values = np.zeros(self.size, np.float32)
+        views = self.split(values)
+        for name, value in parameters.items():
+            if name not in views:
+                raise errors.NotFoundError(
+                    f"table '{self.name}' has no parameter '{name}'; it has "
+                    f"{', '.join(views)}")
+            array = np.asarray(value, np.float32)
+            if array.shape != views[name].shape:
+                raise errors.InvalidArgumentError(
+                    f"parameter '{name}' is {views[name].shape}, and this is "
+                    f"{array.shape}")
+            views[name][...] = array
+        return values
+
+    def __repr__(self) -> str:
+        return f"<oarlock.DenseTable '{self.name}', {self.size} floats>"
