@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include "cli/checkpoint/checkpoint_command.h"
+#include "cli/cluster_command.h"
 #include "cli/completion_command.h"
 #include "cli/ctl/ctl_command.h"
 #include "cli/doctor/doctor_command.h"
@@ -33,6 +34,9 @@ constexpr Command kCommands[] = {
      "train a model: alone, as a role of a job, or with a local cluster",
      DescribeTrain},
     {"server", RunServer, "serve: one server of a job", DescribeServer},
+    {"cluster", RunCluster,
+     "servers on this machine that stay, for a program that joins them",
+     DescribeCluster},
     {"launch", RunLaunch,
      "start any program as the servers and workers of a job", DescribeLaunch},
     {"generate", RunGenerate, "write click logs to try things on",

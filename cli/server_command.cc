@@ -14,6 +14,7 @@
 #include "fleet/fleet.h"
 #include "proto/config/job_config.pb.h"
 #include "proto/config/launch_config.pb.h"
+#include "proto/config/server_config.pb.h"
 
 namespace oarlock::cli {
 namespace {
@@ -41,32 +42,11 @@ flags::CommandSyntax Syntax() {
 }
 
 std::vector<flags::FlagSource> Sources(v1::RoleConfig* role,
+                                       v1::ServerConfig* server,
                                        v1::JobConfig* config) {
   return {{role, {"pserver_endpoints", "current_endpoint", "trainers"}},
-          {config,
-           {"job_id",
-            "num_partitions",
-            "lease_s",
-            "server_threads",
-            "max_held_mb",
-            "metrics_port",
-            "tick_s",
-            "tick_per_epoch",
-            "tier_dir",
-            "checkpoint_dir",
-            "checkpoint_interval_s",
-            "checkpoint_keep",
-            "durability",
-            "recovery",
-            "log_bytes_max",
-            "log_sync_interval_s",
-            "resume",
-            "load",
-            "insecure",
-            "tls_cert_file",
-            "tls_key_file",
-            "tls_ca_file",
-            "token_file"}}};
+          {server},
+          {config, ServerFlags()}};
 }
 
 absl::Status Serve(const v1::JobConfig& config,
@@ -78,26 +58,58 @@ absl::Status Serve(const v1::JobConfig& config,
 
 }  // namespace
 
+const std::vector<std::string>& ServerFlags() {
+  static const auto* const names =
+      new std::vector<std::string>{"job_id",
+                                   "num_partitions",
+                                   "lease_s",
+                                   "server_threads",
+                                   "max_held_mb",
+                                   "metrics_port",
+                                   "tick_s",
+                                   "tick_per_epoch",
+                                   "tier_dir",
+                                   "checkpoint_dir",
+                                   "checkpoint_interval_s",
+                                   "checkpoint_keep",
+                                   "durability",
+                                   "recovery",
+                                   "log_bytes_max",
+                                   "log_sync_interval_s",
+                                   "resume",
+                                   "load",
+                                   "insecure",
+                                   "tls_cert_file",
+                                   "tls_key_file",
+                                   "tls_ca_file",
+                                   "token_file"};
+  return *names;
+}
+
 flags::CommandText DescribeServer() {
   v1::JobConfig config;
   v1::RoleConfig role_config;
-  return flags::DescribeCommand(Syntax(), Sources(&role_config, &config));
+  v1::ServerConfig server;
+  return flags::DescribeCommand(Syntax(),
+                                Sources(&role_config, &server, &config));
 }
 
 int RunServer(int argc, char** argv, const Clocks& clocks) {
   const flags::CommandSyntax syntax = Syntax();
   v1::JobConfig config;
+  v1::ServerConfig server;
   v1::RoleConfig role_config;
   role_config.set_role("PSERVER");
   const absl::StatusOr<flags::ParsedCommandLine> parsed =
       flags::ParseCommandLine(syntax, flags::Words(argc, argv, 2),
-                              Sources(&role_config, &config));
+                              Sources(&role_config, &server, &config));
   if (const std::optional<int> exit_code = flags::FinishEarly(syntax, parsed)) {
     return *exit_code;
   }
-  const absl::StatusOr<cluster::RoleAssignment> role =
+  absl::StatusOr<cluster::RoleAssignment> role =
       RoleFromEnvironment(cluster::ToExplicitRole(role_config));
   if (!role.ok()) return flags::ReportUsageError(syntax, role.status());
+  role->stay = server.stay();
   const absl::Status status = Serve(config, *role, clocks);
   if (status.ok()) return 0;
   if (absl::IsInvalidArgument(status))

@@ -3,6 +3,9 @@
 #ifndef OARLOCK_CLI_SERVER_COMMAND_H_
 #define OARLOCK_CLI_SERVER_COMMAND_H_
 
+#include <string>
+#include <vector>
+
 #include "base/clock.h"
 
 namespace oarlock::flags {
@@ -15,6 +18,9 @@ namespace oarlock::cli {
 int RunServer(int argc, char** argv, const Clocks& clocks);
 // Its flags, for manual and completion.
 flags::CommandText DescribeServer();
+
+// The flags of a job that are a server's.
+const std::vector<std::string>& ServerFlags();
 
 }  // namespace oarlock::cli
 

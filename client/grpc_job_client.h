@@ -43,7 +43,7 @@ class GrpcJobClient : public JobClient {
   Generation generation() const { return generation_; }
 
   WorkerIndex worker_index() const override { return worker_index_; }
-  uint32_t num_workers() const override { return connections_->num_workers(); }
+  uint32_t num_workers() const override { return registration_.num_workers(); }
   void SetProgressSource(ProgressSource source) override;
   absl::Status Report() override;
   bool takes_cuts() const override { return connections_->has_checkpoints(); }

@@ -61,6 +61,9 @@ constexpr EnvironmentVariable kVariables[] = {
      "1: as --alone: train alone, though other launchers' variables say that "
      "this is one of several processes",
      false},
+    {"OARLOCK_LISTEN_FD", "Oarlock",
+     "a descriptor on which a server takes connections, which listens already",
+     false},
     {"OARLOCK_RESTART_TOGETHER", "Oarlock",
      "1: and all others with it, to go on from their last checkpoint", false},
 };

@@ -82,6 +82,10 @@ struct RoleAssignment {
   std::string job_id = "default";
   // The environment's.
   SecurityOptions security;
+  // A server: a descriptor that listens already (OARLOCK_LISTEN_FD); -1: none.
+  int listen_descriptor = -1;
+  // A server: it stays when its workers have left (--stay).
+  bool stay = false;
   // How often the launcher has started this process again (OARLOCK_RESTART).
   uint32_t restarts = 0;
   // The last time with all others (OARLOCK_RESTART_TOGETHER=1).

@@ -1,5 +1,6 @@
 #include "cluster/listener.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -85,6 +86,34 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
     return absl::FailedPreconditionError(absl::StrCat(
         "cannot listen on ", endpoint, ": ", std::strerror(error)));
   }
+  return listener;
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Take(int descriptor) {
+  sockaddr_storage bound = {};
+  socklen_t size = sizeof(bound);
+  int listens = 0;
+  socklen_t listens_size = sizeof(listens);
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &size) !=
+          0 ||
+      getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens,
+                 &listens_size) != 0 ||
+      listens == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("descriptor ", descriptor,
+                     " is no socket that listens; leave OARLOCK_LISTEN_FD to "
+                     "the program that starts the servers"));
+  }
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+  auto listener = absl::WrapUnique(new Listener);
+  listener->stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (listener->stop_event_ < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no event descriptor: ", std::strerror(errno)));
+  }
+  listener->port_ = PortOf(bound);
+  listener->listeners_.push_back(descriptor);
   return listener;
 }
 

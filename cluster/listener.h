@@ -28,12 +28,17 @@ class Listener {
   // that this machine has. Errors of CheckCanListen.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(
       const std::string& endpoint);
+  // Takes a socket that listens already, and closes it in the end.
+  // InvalidArgument: it is none.
+  static absl::StatusOr<std::unique_ptr<Listener>> Take(int descriptor);
   ~Listener();
 
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   int port() const { return port_; }
+  // One of its sockets. REQUIRES: Stop was not called.
+  int descriptor() const { return listeners_.front(); }
 
   // Call once each.
   void AddTo(grpc::ServerBuilder* builder,

@@ -67,6 +67,12 @@ absl::Status RoleResolver::ResolveJob() {
       return WrongSetting(*restarts, "a number from 0 on", "1");
     }
   }
+  if (const auto listen = Variable("OARLOCK_LISTEN_FD")) {
+    if (!absl::SimpleAtoi(listen->text, &result_.listen_descriptor) ||
+        result_.listen_descriptor < 0) {
+      return WrongSetting(*listen, "the number of a descriptor", "3");
+    }
+  }
   if (const auto together = Variable("OARLOCK_RESTART_TOGETHER")) {
     if (!absl::SimpleAtob(together->text, &result_.restarted_together)) {
       return WrongSetting(*together, "1 or 0", "1");

@@ -40,7 +40,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
     : options_(options),
       clock_(clock),
       start_(clock.Now()),
-      workers_(NewWorkers(options.num_workers)),
+      workers_(NewWorkers(options.stay ? 0 : options.num_workers)),
       servers_(options.num_servers, options.lease),
       next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
       workers_version_(next_generation_),
@@ -49,6 +49,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
       calls_(clock) {
   OARLOCK_CHECK(options.tick > absl::ZeroDuration());
   OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
+  // The first registration begins the first run.
+  if (options.stay) run_ = 0;
 }
 
 Coordinator::~Coordinator() { Shutdown(); }
@@ -66,85 +68,115 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
   {
     absl::MutexLock lock(&mutex_);
     const uint32_t index = request.worker_index();
-    if (index >= workers_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "worker ", index, " registers, but the job has ", workers_.size(),
-          " workers, numbered from 0; start the servers with the same number "
-          "of workers"));
+    bool begins_run = false;
+    if (options_.stay) {
+      OARLOCK_ASSIGN_OR_RETURN(begins_run, BeginsRun(request));
     }
-    OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
-    OARLOCK_RETURN_IF_ERROR(CheckSize(request.description()));
-    WorkerRecord& worker = workers_[index];
-    if (worker.registered() &&
-        worker.state.life() == v1::WorkerState::FINISHED) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          worker.Name(), " has finished its part of the job; start a new job"));
+    if (begins_run) {
+      OARLOCK_RETURN_IF_ERROR(CheckSize(request.description()));
+      OARLOCK_RETURN_IF_ERROR(CheckModel(request));
+      OARLOCK_RETURN_IF_ERROR(
+          RunSettings().Check(WorkerIndex(index), request.settings()));
+      OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
+                               calls_.Begin([&](auto* call) {
+                                 *call->mutable_register_worker() = request;
+                               }));
+      BeginNextRun(SizeOfRun(request));
+      response = Admit(request, now, &replies);
+    } else {
+      OARLOCK_ASSIGN_OR_RETURN(response, RegisterInRun(request, &replies));
     }
-    if (worker.HasHeard(request)) {
-      if (worker.alive() &&
-          worker.registrations.back() == request.registration_id()) {
-        return worker.registered_response;
-      }
-      return absl::AbortedError(
-          absl::StrCat("worker ", index,
-                       " repeats a registration that is over; register "
-                       "anew"));
-    }
-    if (request.only_if_free() && worker.alive()) {
-      return absl::AlreadyExistsError(
-          absl::StrCat(worker.Name(),
-                       " is at work; take another index, or register without "
-                       "only_if_free to take its place"));
-    }
-    const bool alone = std::none_of(
-        workers_.begin(), workers_.end(), [&](const WorkerRecord& other) {
-          return &other != &worker && other.registered();
-        });
-    if (alone) settings_.Clear();
-    OARLOCK_RETURN_IF_ERROR(
-        settings_.Check(WorkerIndex(index), request.settings()));
-    OARLOCK_RETURN_IF_ERROR(CheckModel(request));
-    OARLOCK_ASSIGN_OR_RETURN(const absl::Time now,
-                             calls_.Begin([&](auto* call) {
-                               *call->mutable_register_worker() = request;
-                             }));
-    settings_.Record(WorkerIndex(index), request.settings());
-    ++workers_version_;
-    if (worker.alive()) {
-      Log().warn("{} registers again from host {}, process {}", worker.Name(),
-                 request.host(), request.pid());
-      Withdraw(worker,
-               absl::AbortedError(
-                   absl::StrCat(worker.Name(),
-                                " was fenced by a newer incarnation "
-                                "on host ",
-                                Truncated(request.host()), ", process ",
-                                request.pid(), "; register anew")),
-               &replies);
-    }
-    first_registration_ = std::min(first_registration_, now);
-    worker.state.set_worker_generation(next_generation_++);
-    worker.state.set_life(v1::WorkerState::ALIVE);
-    worker.state.set_host(Truncated(request.host()));
-    worker.state.set_pid(request.pid());
-    worker.state.clear_reason();
-    worker.lease_end = now + options_.lease;
-    worker.last_report = 0;
-    worker.had_examples = false;
-    response.set_worker_generation(worker.state.worker_generation());
-    response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
-    response.set_cut(cuts_.newest());
-    response.set_trained_epochs(trained_epochs_);
-    response.set_own_trained_epochs(worker.trained_epochs);
-    response.set_run(1);
-    response.set_num_workers(workers_.size());
-    response.set_term(kTerm);
-    worker.RecordRegistration(request, response);
-    ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
-    if (request.has_description()) description_ = request.description();
-    Reconcile(now, &replies);
   }
   Run(std::move(replies));
+  return response;
+}
+
+absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterInRun(
+    const v1::RegisterWorkerRequest& request, Replies* replies) {
+  const uint32_t index = request.worker_index();
+  if (index >= workers_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker ", index, " registers, but the job has ", workers_.size(),
+        " workers, numbered from 0; start the servers with the same number "
+        "of workers"));
+  }
+  OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+  OARLOCK_RETURN_IF_ERROR(CheckSize(request.description()));
+  WorkerRecord& worker = workers_[index];
+  if (worker.registered() && worker.state.life() == v1::WorkerState::FINISHED) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        worker.Name(), " has finished its part of the job; start a new job"));
+  }
+  if (worker.HasHeard(request)) {
+    if (worker.alive() &&
+        worker.registrations.back() == request.registration_id()) {
+      return worker.registered_response;
+    }
+    return absl::AbortedError(
+        absl::StrCat("worker ", index,
+                     " repeats a registration that is over; register "
+                     "anew"));
+  }
+  if (request.only_if_free() && worker.alive()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(worker.Name(),
+                     " is at work; take another index, or register without "
+                     "only_if_free to take its place"));
+  }
+  const bool alone = std::none_of(
+      workers_.begin(), workers_.end(), [&](const WorkerRecord& other) {
+        return &other != &worker && other.registered();
+      });
+  if (alone) settings_.Clear();
+  OARLOCK_RETURN_IF_ERROR(
+      settings_.Check(WorkerIndex(index), request.settings()));
+  OARLOCK_RETURN_IF_ERROR(CheckModel(request));
+  OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
+    *call->mutable_register_worker() = request;
+  }));
+  if (worker.alive()) {
+    Log().warn("{} registers again from host {}, process {}", worker.Name(),
+               request.host(), request.pid());
+    Withdraw(
+        worker,
+        absl::AbortedError(absl::StrCat(worker.Name(),
+                                        " was fenced by a newer incarnation "
+                                        "on host ",
+                                        Truncated(request.host()), ", process ",
+                                        request.pid(), "; register anew")),
+        replies);
+  }
+  return Admit(request, now, replies);
+}
+
+v1::RegisterWorkerResponse Coordinator::Admit(
+    const v1::RegisterWorkerRequest& request, absl::Time now,
+    Replies* replies) {
+  v1::RegisterWorkerResponse response;
+  WorkerRecord& worker = workers_[request.worker_index()];
+  settings_.Record(WorkerIndex(request.worker_index()), request.settings());
+  ++workers_version_;
+  first_registration_ = std::min(first_registration_, now);
+  worker.state.set_worker_generation(next_generation_++);
+  worker.state.set_life(v1::WorkerState::ALIVE);
+  worker.state.set_host(Truncated(request.host()));
+  worker.state.set_pid(request.pid());
+  worker.state.clear_reason();
+  worker.lease_end = now + options_.lease;
+  worker.last_report = 0;
+  worker.had_examples = false;
+  response.set_worker_generation(worker.state.worker_generation());
+  response.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+  response.set_cut(cuts_.newest());
+  response.set_trained_epochs(trained_epochs_);
+  response.set_own_trained_epochs(worker.trained_epochs);
+  response.set_run(run_);
+  response.set_num_workers(workers_.size());
+  response.set_term(kTerm);
+  worker.RecordRegistration(request, response);
+  ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
+  if (request.has_description()) description_ = request.description();
+  Reconcile(now, replies);
   return response;
 }
 
@@ -231,7 +263,7 @@ void Coordinator::AddProgress(const WorkerRecord& worker,
                               const v1::PhaseProgress& progress,
                               absl::Time now) {
   const std::string phase_name = JobProgress::NameOf(progress);
-  if (worker.alive() && !EpochOfPhaseName(phase_name).has_value() &&
+  if (worker.alive() && !ranges_.EpochOf(phase_name).has_value() &&
       ranges_.HadRanges(phase_name)) {
     progress_.AddOpen(WorkerIndex(worker.state.worker_index()), progress, now);
   } else {
@@ -266,7 +298,10 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
              absl::AbortedError(
                  absl::StrCat(worker->Name(), " has said that it is done")),
              &replies);
-    if (!request.succeeded()) {
+    if (!request.succeeded() && options_.stay) {
+      Log().warn("{} has given up: {}; the others go on", worker->Name(),
+                 worker->state.reason());
+    } else if (!request.succeeded()) {
       End(/*failed=*/true,
           absl::StrCat(worker->Name(),
                        " has given up: ", worker->state.reason()),
@@ -326,11 +361,12 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
   response.set_term(kTerm);
   response.set_cuts_wait(!CheckWorkersAreRecovered().ok());
   if (request.checkpoint_due()) checkpoint_due_ = true;
-  response.set_job_finished(job_.over);
-  response.set_failed(job_.failed);
-  response.set_reason(job_.reason);
+  const JobState job = JobLocked();
+  response.set_job_finished(job.over);
+  response.set_failed(job.failed);
+  response.set_reason(job.reason);
   // That it was told would not do: a response may be lost.
-  if (job_.over && request.leaving()) {
+  if (job.over && request.leaving()) {
     servers_.RecordKnowsItIsOver(ServerIndex(request.server_index()));
   }
   return response;
@@ -350,6 +386,7 @@ absl::StatusOr<v1::DefinePhaseResponse> Coordinator::DefinePhase(
     progress_.SetNumExamples(request.phase_name(), request.num_examples());
   }
   v1::DefinePhaseResponse response;
+  response.set_epoch(ranges_.EpochOf(request.phase_name()).value_or(0));
   // Whoever leases is given nothing that is covered.
   if (request.ranges().empty()) {
     for (v1::DataRange& range : ranges_.Covered(request.phase_name())) {
@@ -374,7 +411,7 @@ absl::StatusOr<v1::LeaseRangesResponse> Coordinator::LeaseRanges(
     *call->mutable_lease_ranges() = request;
   }));
   const bool stopped =
-      training_.stopped() && EpochOfPhaseName(request.phase_name()).has_value();
+      training_.stopped() && ranges_.EpochOf(request.phase_name()).has_value();
   bool reported_all = false;
   OARLOCK_ASSIGN_OR_RETURN(v1::LeaseRangesResponse response,
                            ranges_.Lease(request, stopped, &reported_all));
@@ -384,7 +421,7 @@ absl::StatusOr<v1::LeaseRangesResponse> Coordinator::LeaseRanges(
   if (response.leases_size() > 0)
     progress_.RecordStart(request.phase_name(), now);
   if ((response.leases_size() > 0 || response.push_completions_size() > 0) &&
-      EpochOfPhaseName(request.phase_name()).has_value()) {
+      ranges_.EpochOf(request.phase_name()).has_value()) {
     worker->had_examples = true;
   }
   return response;
@@ -473,10 +510,13 @@ v1::JobStatusResponse Coordinator::JobStatus(
   }
   progress_.Describe(request.with_histograms(), response.mutable_phases());
   training_.Describe(&response);
-  response.set_finished(job_.over);
-  response.set_failed(job_.failed);
-  response.set_reason(job_.reason);
-  response.set_draining(job_.ending);
+  const JobState job = JobLocked();
+  response.set_finished(job.over);
+  response.set_failed(job.failed);
+  response.set_reason(job.reason);
+  response.set_draining(job.ending);
+  response.set_run(run_);
+  response.set_run_is_over(options_.stay && job_.over);
   response.set_num_servers(servers_.size());
   response.set_num_workers(workers_.size());
   response.set_num_servers_alive(servers_.NumAlive(now));

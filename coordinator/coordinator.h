@@ -19,6 +19,10 @@
 // Logical time is a counter from 0, one more for every `tick` in which the
 // coordinator ran. Servers learn it with their heartbeats.
 //
+// A job that stays (CoordinatorOptions) has one run of workers after another:
+// what is said here of the job is true of a run, but that nobody who is lost or
+// gives up ends it: the others go on (coordinator_runs.cc).
+//
 // The job's end. It has succeeded when every worker is FINISHED. It fails when
 // a worker FAILED, when one is LOST and no successor registers within
 // `restart_grace`, when one has not registered `start_timeout` after the first
@@ -188,6 +192,7 @@ class Coordinator {
   // tenth of the lease or so.
   void CheckDeadlines();
 
+  // Of the job, not of a run of a job that stays.
   JobState Job() const;
   // Every server but `self` that is alive knows that the job is over, and every
   // worker that it has finished.
@@ -239,6 +244,30 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailIfDeadlocked(absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A registration in the run that goes on, and what both kinds come to: the
+  // worker takes part.
+  absl::StatusOr<v1::RegisterWorkerResponse> RegisterInRun(
+      const v1::RegisterWorkerRequest& request, Replies* replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  v1::RegisterWorkerResponse Admit(const v1::RegisterWorkerRequest& request,
+                                   absl::Time now, Replies* replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs of a job that stays.
+  //
+  // Whether this registration begins the next run, or why it may not take part
+  // in this one. Unavailable while something of the run before is open.
+  absl::StatusOr<bool> BeginsRun(const v1::RegisterWorkerRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginNextRun(uint32_t num_workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nobody of the run is left, nor comes back: it is over.
+  void EndRunIfLeft(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint32_t SizeOfRun(const v1::RegisterWorkerRequest& request) const {
+    return request.min_workers() == 0 ? options_.num_workers
+                                      : request.min_workers();
+  }
+  // The state of the job, where job_ is that of the run.
+  JobState JobLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // FailedPrecondition when a worker's model is not that of the parameters that
   // the job goes on with.
   absl::Status CheckModel(const v1::RegisterWorkerRequest& request) const
@@ -301,7 +330,11 @@ class Coordinator {
   std::optional<v1::JobDescription> loaded_ ABSL_GUARDED_BY(mutex_);
   RunSettings settings_ ABSL_GUARDED_BY(mutex_);
   TrainingState training_ ABSL_GUARDED_BY(mutex_);
+  // Of the run, until the job ends; and its number, from 1.
   JobState job_ ABSL_GUARDED_BY(mutex_);
+  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Somebody asked for the end of a job that stays.
+  bool ends_for_good_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);
   bool without_workers_ ABSL_GUARDED_BY(mutex_) = false;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/dead_worker_recovery.h"
-#include "coordinator/ranges/train_phase.h"
 
 namespace oarlock::coordinator {
 
@@ -67,7 +66,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   dead.generation = claimed.incarnation.generation;
   dead.ledgers = std::move(claimed.ledgers);
   for (RangeShare& share : ranges_.Claim(dead.worker, dead.generation)) {
-    const std::optional<uint32_t> epoch = EpochOfPhaseName(share.phase_name);
+    const std::optional<uint32_t> epoch = ranges_.EpochOf(share.phase_name);
     if (!epoch.has_value()) {
       ranges_.Return(share);
       continue;
@@ -86,7 +85,7 @@ void Coordinator::RecoverWorker(DeadWorkers::Claimed claimed) {
   size_t num_push_completions = 0;
   size_t num_ranges = 0;
   for (auto& [epoch, of_epoch] : RecoverExamples(dead)) {
-    const std::string phase_name = TrainPhaseName(epoch);
+    const std::string phase_name = ranges_.PhaseOfEpoch(epoch);
     // No cut is opened before the push completions are done. So the examples
     // that they are for may be recorded as trained now.
     for (const v1::DataRange& range : of_epoch.covered)

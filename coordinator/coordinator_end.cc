@@ -40,6 +40,11 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
     // A failure takes effect even if it cannot be written down for a successor.
     if (!begun.ok() && !end.failed()) return begun.status();
     const absl::Time now = begun.ok() ? *begun : clock_.Now();
+    if (options_.stay && !ends_for_good_) {
+      ends_for_good_ = true;
+      // A run that is over, or fails, says nothing of the job.
+      job_ = JobState();
+    }
     End(end.failed(), end.reason(), now, &replies);
     Reconcile(now, &replies);
   }
@@ -88,7 +93,8 @@ void Coordinator::Reconcile(absl::Time now, Replies* replies) {
   }
   RecoverWorkers(now);
   if (job_.over) return;
-  if (all_finished && !job_.ending) {
+  if (options_.stay && !ends_for_good_) return EndRunIfLeft(now);
+  if (all_finished && !workers_.empty() && !job_.ending) {
     job_.ending = job_.over = true;
     Log().info("the job is done: all {} workers have finished",
                workers_.size());
@@ -110,7 +116,11 @@ std::vector<bool> Coordinator::WaitedFor() const {
 
 JobState Coordinator::Job() const {
   absl::MutexLock lock(&mutex_);
-  return job_;
+  return JobLocked();
+}
+
+JobState Coordinator::JobLocked() const {
+  return options_.stay && !ends_for_good_ ? JobState() : job_;
 }
 
 bool Coordinator::OthersKnowItIsOver(ServerIndex self) const {

@@ -14,6 +14,12 @@ struct CoordinatorOptions {
   std::string job_id = "default";
   // At least 1 each.
   uint32_t num_workers = 1;
+  // The job outlives its workers, who come in runs (coordinator_runs.cc), and
+  // ends when it is drained. `num_workers` is the size of a run whose first
+  // registration does not say one.
+  bool stay = false;
+  // Of a run of a job that stays.
+  uint32_t max_workers = 1;
   uint32_t num_servers = 1;
   // A worker or a server is taken for dead after this time without a heartbeat.
   absl::Duration lease = absl::Seconds(6);

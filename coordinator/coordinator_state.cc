@@ -74,6 +74,8 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
     *state.mutable_description() = *description_;
   }
   settings_.Save(&state);
+  state.set_run(run_);
+  state.set_ends_for_good(ends_for_good_);
   return state;
 }
 
@@ -113,12 +115,16 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   description_.reset();
   if (state.has_description()) description_ = state.description();
   settings_.Load(state);
+  // Before there were runs, nobody wrote their number.
+  run_ = options_.stay ? state.run() : 1;
+  ends_for_good_ = state.ends_for_good();
   return absl::OkStatus();
 }
 
 absl::Status Coordinator::CheckNumWorkers() const {
   absl::MutexLock lock(&mutex_);
-  if (workers_.size() == options_.num_workers) return absl::OkStatus();
+  if (options_.stay || workers_.size() == options_.num_workers)
+    return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("the coordinator's log is of a job of ", workers_.size(),
                    " workers; this one has ", options_.num_workers,
@@ -215,14 +221,15 @@ void Coordinator::BeginRun() {
     worker.state.set_life(v1::WorkerState::LOST);
     Withdraw(worker, absl::AbortedError("its run is over"), &replies);
   }
-  workers_ = NewWorkers(options_.num_workers);
+  workers_ = NewWorkers(options_.stay ? 0 : options_.num_workers);
   servers_.Forget();
   // A worker begins with the barriers of the epoch that it begins with.
   barriers_ = Barriers();
   trained_epochs_ = TrainedEpochs();
-  ranges_.BeginRun([](const std::string& phase_name) {
-    return EpochOfPhaseName(phase_name).has_value();
-  });
+  ranges_.BeginRun([this](const std::string& phase_name)
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                         return ranges_.EpochOf(phase_name).has_value();
+                       });
   progress_ = JobProgress();
   training_.BeginRun();
   job_ = JobState();

@@ -90,7 +90,7 @@ void Coordinator::FailIfTooLate(absl::Time now, Replies* replies) {
                        absl::FormatDuration(options_.start_timeout),
                        " of the first one; start all workers"),
           now, replies);
-    } else if (worker.state.life() == v1::WorkerState::LOST &&
+    } else if (!options_.stay && worker.state.life() == v1::WorkerState::LOST &&
                now - worker.lost_at > options_.restart_grace) {
       End(/*failed=*/true,
           absl::StrCat(worker.Name(), " was ", worker.state.reason(),

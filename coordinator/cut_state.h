@@ -53,6 +53,12 @@ class CutState {
   // REQUIRES: not AllMarked().
   uint32_t FirstWaitedFor() const { return *waited_for_.begin(); }
   void Close();
+  // What the run before has covered says nothing of the next one. REQUIRES: no
+  // cut is open.
+  void BeginNextRun() {
+    covered_.clear();
+    later_.clear();
+  }
 
   // Adds examples of a dead worker that are covered without its mark. They
   // belong before newest() if no cut is open, else before the cut after it.

@@ -114,6 +114,11 @@ std::map<uint32_t, uint64_t> DeadWorkers::Newest() const {
   return newest;
 }
 
+bool DeadWorkers::AllClaimed() const {
+  return std::all_of(records_.begin(), records_.end(),
+                     [](const Record& record) { return record.claimed; });
+}
+
 const DeadWorkers::Incarnation* DeadWorkers::FirstUnrecovered() const {
   for (const Record& record : records_) {
     if (!record.claimed && record.incarnation.needs_ledgers) {

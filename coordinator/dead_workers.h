@@ -96,6 +96,8 @@ class DeadWorkers {
   // The newest generation of each worker that may push no more, forgotten or
   // not, by worker index.
   std::map<uint32_t, uint64_t> Newest() const;
+  // No incarnation is pending.
+  bool AllClaimed() const;
   // The pending incarnation that has waited for ledgers the longest; null if
   // there is none.
   const Incarnation* FirstUnrecovered() const;

@@ -313,6 +313,8 @@ absl::Status Fleet::InitServer() {
   options.server_index = role_.server_index;
   options.job_id = JobIdOf(config_, role_);
   options.num_workers = role_.num_workers;
+  options.stay = role_.stay;
+  options.listen_descriptor = role_.listen_descriptor;
   options.num_partitions = config_.num_partitions();
   options.lease = absl::Seconds(config_.lease_s());
   options.tick = absl::Seconds(config_.tick_s());

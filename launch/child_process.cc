@@ -26,6 +26,7 @@ struct ExecPlan {
   std::vector<char*> environment;
   int log = -1;
   int error_pipe = -1;
+  int inherited_descriptor = -1;
   const Guardian* guardian = nullptr;
   pid_t launcher = 0;
 };
@@ -42,6 +43,9 @@ struct ExecPlan {
   dup2(plan.log, 1);
   dup2(plan.log, 2);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (plan.inherited_descriptor >= 0) {
+    fcntl(plan.inherited_descriptor, F_SETFD, 0);
+  }
   execve(plan.argv[0], plan.argv.data(), plan.environment.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t written =
@@ -76,6 +80,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   plan.environment = Pointers(&environment);
   plan.launcher = getpid();
   plan.guardian = options.guardian;
+  plan.inherited_descriptor = options.inherited_descriptor;
   plan.log = open(options.log_file.c_str(),
                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (plan.log < 0) {

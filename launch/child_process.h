@@ -43,6 +43,8 @@ class ChildProcess {
     cluster::EnvironmentMap environment;
     // Standard output and standard error are appended to it.
     std::string log_file;
+    // It keeps this descriptor beside the standard ones; -1: none.
+    int inherited_descriptor = -1;
     // Outlives the child.
     Guardian* guardian = nullptr;
   };

@@ -24,6 +24,9 @@ struct ProcessPlan {
   // What it gets beside LaunchPlan::base_environment.
   cluster::EnvironmentMap environment;
   std::string log_file;
+  // A descriptor of the launcher's that the process gets under the same number;
+  // -1: none.
+  int inherited_descriptor = -1;
 
   // "server 0", "worker 1".
   std::string Name() const;

@@ -173,6 +173,7 @@ absl::Status Launcher::Start(Process* process) {
   }
   options.log_file = process->plan->log_file;
   options.guardian = guardian_.get();
+  options.inherited_descriptor = process->plan->inherited_descriptor;
   process->restart_at.reset();
   process->started_at = clock_.Now();
   OARLOCK_ASSIGN_OR_RETURN(process->child, ChildProcess::Start(options));

@@ -155,7 +155,8 @@ class Server::Impl {
                 ? nullptr
                 : std::make_unique<CoordinatorService>(
                       state_->coordinator.get(), &state_->round_membership,
-                      state_->checkpoints.get(), options.num_workers, token)),
+                      state_->checkpoints.get(),
+                      options.stay ? 0 : options.num_workers, token)),
         parameter_service_(
             MakeParameterServiceOptions(options, state_->generation, token),
             &state_->registry, &state_->push_ledger, &state_->hold_budget,
@@ -227,7 +228,9 @@ class Server::Impl {
 absl::Status Server::Impl::Listen(
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   OARLOCK_ASSIGN_OR_RETURN(
-      listener_, cluster::Listener::Listen(options_.listen_endpoint()));
+      listener_, options_.listen_descriptor >= 0
+                     ? cluster::Listener::Take(options_.listen_descriptor)
+                     : cluster::Listener::Listen(options_.listen_endpoint()));
   grpc::ServerBuilder builder;
   cluster::ApplyServerArguments(&builder);
   listener_->AddTo(&builder, std::move(credentials));

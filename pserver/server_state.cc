@@ -16,6 +16,8 @@ coordinator::CoordinatorOptions MakeCoordinatorOptions(
   coordinator::CoordinatorOptions result;
   result.job_id = options.job_id;
   result.num_workers = options.num_workers;
+  result.stay = options.stay;
+  result.max_workers = options.max_workers();
   result.num_servers = options.server_endpoints.size();
   result.lease = options.lease;
   result.restart_grace = options.restart_grace;
@@ -34,7 +36,7 @@ ServerState::ServerState(const ServerOptions& options,
     : generation(generation),
       map(cluster::PartitionMap::Even(options.num_partitions,
                                       options.server_endpoints.size())),
-      fences(std::max(options.num_workers, decision.num_workers),
+      fences(std::max(options.max_workers(), decision.num_workers),
              WorkerFences::Start::kAfterFirstUpdate),
       hold_budget(options.max_held_bytes),
       push_ledger(&fences),

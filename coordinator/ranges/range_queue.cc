@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/mix.h"
 #include "cluster/wire_version.h"
+#include "coordinator/ranges/train_phase.h"
 
 namespace oarlock::coordinator {
 namespace {
@@ -70,6 +71,10 @@ absl::Status RangeQueue::Define(const v1::DefinePhaseRequest& request) {
       static_cast<uint64_t>(FeatureHash(compared.SerializeAsString(), 0, 0)));
   if (auto it = phases_.find(request.phase_name()); it != phases_.end()) {
     Phase& known = it->second;
+    if (known.completions_alone) {
+      SetRanges(request, fingerprint, &known);
+      return absl::OkStatus();
+    }
     if (known.fingerprint == kAnyDefinition) known.fingerprint = fingerprint;
     if (known.fingerprint == fingerprint) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
@@ -84,15 +89,25 @@ absl::Status RangeQueue::Define(const v1::DefinePhaseRequest& request) {
                      num_unfinished_ + 1, "; at most ", kMaxPhases, " and ",
                      kMaxUnfinishedPhases, " are kept; finish one first"));
   }
-  Phase& phase = phases_[request.phase_name()];
-  phase.fingerprint = fingerprint;
-  phase.num_ranges = request.ranges_size();
-  phase.unleased = Uncovered(
-      request.phase_name(), {request.ranges().begin(), request.ranges().end()});
-  std::reverse(phase.unleased.begin(), phase.unleased.end());
-  if (!phase.AllDone()) ++num_unfinished_;
-  SetOrder(request.phase_name(), request.data_order());
+  SetRanges(request, fingerprint, &phases_[request.phase_name()]);
   return absl::OkStatus();
+}
+
+void RangeQueue::SetRanges(const v1::DefinePhaseRequest& request,
+                           uint64_t fingerprint, Phase* phase) {
+  const bool was_done = phase->AllDone();
+  phase->fingerprint = fingerprint;
+  phase->completions_alone = false;
+  if (request.pushes() && !EpochOf(request.phase_name()).has_value()) {
+    named_epochs_.emplace(request.phase_name(),
+                          kFirstNamedEpoch + named_epochs_.size());
+  }
+  phase->num_ranges = request.ranges_size();
+  phase->unleased = Uncovered(
+      request.phase_name(), {request.ranges().begin(), request.ranges().end()});
+  std::reverse(phase->unleased.begin(), phase->unleased.end());
+  RecordChange(was_done, *phase);
+  SetOrder(request.phase_name(), request.data_order());
 }
 
 absl::StatusOr<v1::LeaseRangesResponse> RangeQueue::Lease(
@@ -103,7 +118,7 @@ absl::StatusOr<v1::LeaseRangesResponse> RangeQueue::Lease(
         "lease of ranges with request number 0; count them from 1");
   }
   auto it = phases_.find(request.phase_name());
-  if (it == phases_.end()) {
+  if (it == phases_.end() || it->second.completions_alone) {
     return absl::UnavailableError(absl::StrCat(
         "phase '", request.phase_name(), "' is not defined yet; call again"));
   }
@@ -240,6 +255,22 @@ void RangeQueue::BeginRun(
   }
 }
 
+void RangeQueue::BeginNextRun() {
+  std::erase_if(phases_, [](const auto& entry) {
+    return entry.second.push_completions.empty();
+  });
+  for (auto& [name, phase] : phases_) {
+    phase.fingerprint = kAnyDefinition;
+    phase.completions_alone = true;
+    phase.num_ranges = 0;
+    phase.unleased.clear();
+  }
+  num_unfinished_ = phases_.size();
+  covered_.clear();
+  orders_.clear();
+  callers_.clear();
+}
+
 size_t RangeQueue::num_push_completions() const {
   size_t count = 0;
   for (const auto& [name, phase] : phases_) {
@@ -295,6 +326,21 @@ std::string RangeQueue::Order(const std::string& phase_name) const {
   return order == orders_.end() ? std::string() : order->second;
 }
 
+std::optional<uint32_t> RangeQueue::EpochOf(
+    const std::string& phase_name) const {
+  if (const auto epoch = EpochOfPhaseName(phase_name)) return epoch;
+  const auto named = named_epochs_.find(phase_name);
+  if (named == named_epochs_.end()) return std::nullopt;
+  return named->second;
+}
+
+std::string RangeQueue::PhaseOfEpoch(uint32_t epoch) const {
+  for (const auto& [name, number] : named_epochs_) {
+    if (number == epoch) return name;
+  }
+  return TrainPhaseName(epoch);
+}
+
 std::vector<std::string> RangeQueue::names() const {
   std::vector<std::string> names;
   for (const auto& [name, phase] : phases_) names.push_back(name);
@@ -307,6 +353,7 @@ void RangeQueue::Save(v1::RangeQueueState* state) const {
     saved->set_phase_name(name);
     saved->set_fingerprint(phase.fingerprint);
     saved->set_num_ranges(phase.num_ranges);
+    saved->set_completions_alone(phase.completions_alone);
     saved->mutable_unleased()->Add(phase.unleased.begin(),
                                    phase.unleased.end());
     for (const auto& [lease, range] : phase.leased) {
@@ -339,6 +386,11 @@ void RangeQueue::Save(v1::RangeQueueState* state) const {
     }
   }
   state->set_next_lease(next_lease_);
+  for (const auto& [name, epoch] : named_epochs_) {
+    v1::NamedEpochState* saved = state->add_named_epochs();
+    saved->set_phase_name(name);
+    saved->set_epoch(epoch);
+  }
   for (const auto& [phase_name, order] : orders_) {
     v1::DataOrderState* saved = state->add_data_orders();
     saved->set_phase_name(phase_name);
@@ -352,6 +404,7 @@ void RangeQueue::Load(const v1::RangeQueueState& state) {
     Phase& phase = phases_[saved.phase_name()];
     phase.fingerprint = saved.fingerprint();
     phase.num_ranges = static_cast<int>(saved.num_ranges());
+    phase.completions_alone = saved.completions_alone();
     phase.unleased.assign(saved.unleased().begin(), saved.unleased().end());
     for (const v1::LeasedRangeState& leased : saved.leased()) {
       phase.leased[leased.lease()] = {leased.range(),
@@ -376,6 +429,9 @@ void RangeQueue::Load(const v1::RangeQueueState& state) {
       caller.calls.push_back({call.request(), call.response()});
       caller.highest = std::max(caller.highest, call.request());
     }
+  }
+  for (const v1::NamedEpochState& saved : state.named_epochs()) {
+    named_epochs_[saved.phase_name()] = saved.epoch();
   }
   next_lease_ = state.next_lease();
   for (const v1::DataOrderState& saved : state.data_orders()) {

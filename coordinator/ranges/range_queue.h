@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class RangeQueue {
   static constexpr uint32_t kMaxRangesPerLease = 1024;
   static constexpr size_t kMaxNameBytes = 256;
   static constexpr size_t kMaxOrderBytes = 1024;
+  static constexpr uint32_t kFirstNamedEpoch = uint32_t{1} << 31;
 
   // Defines a phase. The same definition again is OK and changes nothing.
   // AlreadyExists for another definition under the same name;
@@ -101,6 +103,12 @@ class RangeQueue {
     if (!order.empty()) orders_[phase_name] = order;
   }
 
+  // The epoch that intervals of the phase's examples have in headers of pushes,
+  // if they are pushed: N of "train/N", else a number of kFirstNamedEpoch or
+  // more. And the phase of such an epoch.
+  std::optional<uint32_t> EpochOf(const std::string& phase_name) const;
+  std::string PhaseOfEpoch(uint32_t epoch) const;
+
   // Names of all phases that were defined.
   std::vector<std::string> names() const;
   // Whether the phase is defined, so that the same definition changes nothing.
@@ -123,6 +131,11 @@ class RangeQueue {
   // ranges.
   void BeginRun(absl::FunctionRef<bool(const std::string& phase_name)> keep);
 
+  // The next run of a job that stays begins, with phases of its own. Of those
+  // before, push completions are left, until their phase is defined anew; all
+  // that was leased has come back.
+  void BeginNextRun();
+
   void Save(v1::RangeQueueState* state) const;
   // Replaces what is there.
   void Load(const v1::RangeQueueState& state);
@@ -144,6 +157,8 @@ class RangeQueue {
     // Hash of the definition, to compare it with another.
     uint64_t fingerprint = kAnyDefinition;
     int num_ranges = 0;
+    // Of the run before: its ranges are those of the next definition.
+    bool completions_alone = false;
     // The last one is leased next.
     std::vector<v1::DataRange> unleased;
     // By number of the lease.
@@ -171,6 +186,8 @@ class RangeQueue {
     uint64_t highest = 0;
   };
 
+  void SetRanges(const v1::DefinePhaseRequest& request, uint64_t fingerprint,
+                 Phase* phase);
   // The parts of `ranges` that are not covered, in the same order.
   std::vector<v1::DataRange> Uncovered(
       const std::string& phase_name,
@@ -182,6 +199,9 @@ class RangeQueue {
   // By phase name. The phase need not be defined yet.
   std::map<std::string, RangeSet> covered_;
   std::map<std::string, std::string> orders_;
+  // Epochs that are not in the phase's name. For good: no two phases of a job
+  // have the same one.
+  std::map<std::string, uint32_t> named_epochs_;
   size_t num_unfinished_ = 0;
   // By worker index.
   std::map<uint32_t, Caller> callers_;

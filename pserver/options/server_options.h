@@ -23,10 +23,18 @@ struct ServerOptions {
   // Where to listen, when that is not this server's endpoint. Port 0: any free
   // one, for a job of one server.
   std::string listen_address;
+  // A descriptor of this process that listens already, on this server's
+  // endpoint: taken in place of listening. -1: none.
+  int listen_descriptor = -1;
   // Clients of another job are refused. 1 to 256 bytes.
   std::string job_id = "default";
   // 1 to 65536.
   uint32_t num_workers = 1;
+  // The job outlives its workers, who come in runs of up to kMaxWorkersOfRun,
+  // and ends when it is drained. `num_workers` is the size of a run whose first
+  // worker does not say one.
+  bool stay = false;
+  static constexpr uint32_t kMaxWorkersOfRun = 4096;
   // A power of two, num_servers to 65536.
   uint32_t num_partitions = 256;
   // Time without a heartbeat after which a worker is taken for dead. 0.1 s to 1
@@ -101,6 +109,11 @@ struct ServerOptions {
   // InvalidArgument names the field, its value and what is legal.
   absl::Status Validate() const;
 
+  // Worker indices are below it.
+  uint32_t max_workers() const {
+    return stay && num_workers < kMaxWorkersOfRun ? kMaxWorkersOfRun
+                                                  : num_workers;
+  }
   // Its own endpoint as others call it.
   const std::string& endpoint() const { return server_endpoints[server_index]; }
   const std::string& listen_endpoint() const {

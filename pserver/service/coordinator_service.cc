@@ -22,22 +22,7 @@ absl::Status Reserved(const v1::RegisterWorkerRequest& request,
                    ", which this coordinator does not do; leave it unset"));
 }
 
-}  // namespace
-
-absl::Status CheckRegistration(const v1::RegisterWorkerRequest& request,
-                               uint32_t num_workers) {
-  OARLOCK_RETURN_IF_ERROR(
-      cluster::CheckClientVersion(request.protocol_version()));
-  for (const auto& [name, value] :
-       {std::pair("min_workers", request.min_workers()),
-        std::pair("max_workers", request.max_workers())}) {
-    if (value == 0 || value == num_workers) continue;
-    return Reserved(request, absl::StrCat(name, " ", value, " in a job of ",
-                                          num_workers, " workers"));
-  }
-  if (request.run() > 1) {
-    return Reserved(request, absl::StrCat("run ", request.run()));
-  }
+absl::Status CheckCutsAndDeaths(const v1::RegisterWorkerRequest& request) {
   if (request.cut_opener() != v1::RegisterWorkerRequest::COORDINATOR &&
       request.cut_opener() !=
           v1::RegisterWorkerRequest::CUT_OPENER_UNSPECIFIED) {
@@ -46,6 +31,35 @@ absl::Status CheckRegistration(const v1::RegisterWorkerRequest& request,
   if (request.on_death() != v1::RegisterWorkerRequest::RECOVER &&
       request.on_death() != v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED) {
     return Reserved(request, "on_death CUT");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckRegistration(const v1::RegisterWorkerRequest& request,
+                               uint32_t num_workers) {
+  OARLOCK_RETURN_IF_ERROR(
+      cluster::CheckClientVersion(request.protocol_version()));
+  OARLOCK_RETURN_IF_ERROR(CheckCutsAndDeaths(request));
+  // Of a job that stays the coordinator knows the runs.
+  if (num_workers == 0) {
+    if (request.max_workers() == request.min_workers()) return absl::OkStatus();
+    return Reserved(request,
+                    absl::StrCat("a run of ", request.min_workers(), " to ",
+                                 request.max_workers(), " workers"));
+  }
+  for (const uint32_t value : {request.min_workers(), request.max_workers()}) {
+    if (value == 0 || value == num_workers) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", request.worker_index(), " is of ", value,
+                     " workers, and the servers were started for ", num_workers,
+                     "; start all processes with the same number of workers"));
+  }
+  if (request.run() > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", request.worker_index(), " is of run ", request.run(),
+        ", and this job has run 1 alone; start the servers with --stay"));
   }
   return absl::OkStatus();
 }
