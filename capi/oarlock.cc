@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,32 @@ Outcome NullArgument(const char* name) {
       absl::StrCat(name, " is NULL; give where it is to be written"));
 }
 
+// As protobuf has it: no surrogates, nothing beyond U+10FFFF, no longer form
+// than needed.
+bool IsUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const size_t length = byte < 0x80   ? 1
+                          : byte < 0xc2 ? 0
+                          : byte < 0xe0 ? 2
+                          : byte < 0xf0 ? 3
+                          : byte < 0xf5 ? 4
+                                        : 0;
+    if (length == 0 || text.size() - i < length) return false;
+    for (size_t j = 1; j < length; ++j) {
+      if ((text[i + j] & 0xc0) != 0x80) return false;
+    }
+    const auto second =
+        static_cast<unsigned char>(length > 1 ? text[i + 1] : 0);
+    if ((byte == 0xe0 && second < 0xa0) || (byte == 0xed && second >= 0xa0) ||
+        (byte == 0xf0 && second < 0x90) || (byte == 0xf4 && second >= 0x90)) {
+      return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
 // Text of the caller.
 Outcome ToText(const char* text, size_t size, const char* name,
                std::string* to) {
@@ -76,7 +103,12 @@ Outcome ToText(const char* text, size_t size, const char* name,
     return Invalid(absl::StrCat(name, " has ", size, " bytes; legal are up to ",
                                 kMaxTextBytes));
   }
-  to->assign(text == nullptr ? "" : text, size);
+  const std::string_view given(text == nullptr ? "" : text, size);
+  if (!IsUtf8(given)) {
+    return Invalid(
+        absl::StrCat(name, " is no UTF-8; give text of that encoding"));
+  }
+  to->assign(given);
   return {};
 }
 

@@ -52,10 +52,14 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
     : servers_(std::move(servers)),
       job_(std::move(job)),
       marks_(job_ == nullptr ? 0 : job_->first_cut()),
+      control_(std::make_unique<client::ControlCalls>(servers_.get())),
       parameters_(std::make_unique<client::GrpcParameterClient>(
           servers_.get(), WorkerIndex(worker_index()),
-          Generation(worker_generation()), formats)),
-      control_(std::make_unique<client::ControlCalls>(servers_.get())) {
+          Generation(worker_generation()), formats)) {
+  {
+    absl::MutexLock lock(&cancel_way_->mutex);
+    cancel_way_->session = this;
+  }
   if (job_ == nullptr || !job_->takes_cuts()) return;
   const auto observe = [this](uint64_t cut) {
     {
@@ -70,11 +74,18 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
 }
 
 Session::~Session() {
+  {
+    absl::MutexLock lock(&cancel_way_->mutex);
+    cancel_way_->session = nullptr;
+  }
   servers_->Close();
   if (job_ != nullptr) job_->SetCutObserver(nullptr);
   parameters_->SetCutObserver(nullptr);
-  parameters_.reset();
-  control_.reset();
+  {
+    // Responses of the control plane still come.
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+  }
 }
 
 uint32_t Session::worker_index() const {
@@ -128,9 +139,18 @@ absl::StatusOr<const v1::TableConfig*> Session::DenseTableOf(
       absl::StrCat(NameOf(*config), " is sparse; name a dense one"));
 }
 
+void Session::CancelBy(const OperationPtr& operation, uint64_t number) {
+  // It may be cancelled when the session is gone.
+  operation->SetCancel([way = cancel_way_, number] {
+    absl::MutexLock lock(&way->mutex);
+    if (way->session != nullptr) way->session->control_->Cancel(number);
+  });
+}
+
 void Session::UseTable(const v1::TableConfig& config) {
-  parameters_->UseTable(config);
   absl::MutexLock lock(&mutex_);
+  if (closing_) return;
+  parameters_->UseTable(config);
   tables_.try_emplace(TableId(config.id()),
                       std::make_unique<const v1::TableConfig>(config));
 }
@@ -164,7 +184,7 @@ absl::Status Session::CreateTable(v1::TableConfig config,
           if (!response.ok()) return operation->Finish(response.status());
           creation->run();
         });
-    operation->SetCancel([this, number] { control_->Cancel(number); });
+    CancelBy(operation, number);
   };
   creation->run();
   return absl::OkStatus();
@@ -191,7 +211,7 @@ absl::Status Session::OpenTable(const std::string& name,
             absl::StrCat("the job has no table '", name, "'; it has ",
                          names.empty() ? "none" : names)));
       });
-  operation->SetCancel([this, number] { control_->Cancel(number); });
+  CancelBy(operation, number);
   return absl::OkStatus();
 }
 
@@ -221,8 +241,10 @@ absl::Status Session::Pull(const std::vector<PullTarget>& targets,
   auto memory = std::make_shared<Memory>();
   memory->targets = targets;
   memory->remaining = targets.size();
-  operation->SetCancel(
-      [this, owner = memory.get()] { parameters_->Cancel(owner); });
+  operation->SetCancel([way = cancel_way_, owner = memory.get()] {
+    absl::MutexLock lock(&way->mutex);
+    if (way->session != nullptr) way->session->parameters_->Cancel(owner);
+  });
   Memory* const all = memory.get();
   for (const PullTarget& target : all->targets) {
     parameters_->EnqueuePullSparse(
@@ -573,7 +595,7 @@ absl::Status Session::Barrier(const std::string& name, OperationPtr operation) {
       [operation](const absl::StatusOr<v1::BarrierResponse>& response) {
         operation->Finish(response.status());
       });
-  operation->SetCancel([this, number] { control_->Cancel(number); });
+  CancelBy(operation, number);
   return absl::OkStatus();
 }
 
@@ -595,7 +617,7 @@ absl::Status Session::Call(
     operation->Finish({}, *json);
   };
   const uint64_t number = control_->Start(std::move(call));
-  operation->SetCancel([this, number] { control_->Cancel(number); });
+  CancelBy(operation, number);
   return absl::OkStatus();
 }
 

@@ -131,12 +131,20 @@ class Session {
 
  private:
   struct LeaseCall;
+  // By which an operation that outlives the session cancels its calls.
+  struct CancelWay {
+    absl::Mutex mutex;
+    // Null once the session ends.
+    Session* session ABSL_GUARDED_BY(mutex) = nullptr;
+  };
 
   absl::StatusOr<const v1::TableConfig*> TableOf(TableId table) const;
   absl::StatusOr<const v1::TableConfig*> SparseTableOf(TableId table) const;
   absl::StatusOr<const v1::TableConfig*> DenseTableOf(TableId table) const;
   absl::Status CheckWorker() const;
   void UseTable(const v1::TableConfig& config);
+  // Cancelling the operation cancels the call of this number.
+  void CancelBy(const OperationPtr& operation, uint64_t number);
 
   void OnPushDone(const Part& part, uint64_t lease, uint64_t cut,
                   const absl::Status& status);
@@ -156,6 +164,7 @@ class Session {
   const std::unique_ptr<client::ServerConnections> servers_;
   const std::unique_ptr<client::GrpcJobClient> job_;
   BufferPool buffers_;
+  const std::shared_ptr<CancelWay> cancel_way_ = std::make_shared<CancelWay>();
 
   mutable absl::Mutex mutex_;
   // Entries stay as they are.
@@ -168,11 +177,13 @@ class Session {
   std::set<uint64_t> open_lease_requests_ ABSL_GUARDED_BY(mutex_);
   uint64_t pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   StepMarks marks_ ABSL_GUARDED_BY(mutex_);
 
-  // Last: their threads call into the rest.
-  std::unique_ptr<client::GrpcParameterClient> parameters_;
-  std::unique_ptr<client::ControlCalls> control_;
+  // Last: their threads call into the rest. Callbacks of the one that ends
+  // first may call the other one; those of the other one look at closing_.
+  const std::unique_ptr<client::ControlCalls> control_;
+  const std::unique_ptr<client::GrpcParameterClient> parameters_;
 };
 
 }  // namespace oarlock::capi

@@ -22,6 +22,8 @@ namespace {
 constexpr absl::Duration kConnectAttempt = absl::Seconds(2);
 // How often waiting for a server is mentioned in the log.
 constexpr absl::Duration kWaitingNotice = absl::Seconds(5);
+// Who pauses notices Close within this time.
+constexpr absl::Duration kCloseNotice = absl::Milliseconds(50);
 
 absl::Status ClosedError() {
   return absl::CancelledError("the client is being closed");
@@ -56,10 +58,16 @@ void ServerConnections::Close() const {
 }
 
 absl::Status ServerConnections::Pause(absl::Duration duration) const {
-  absl::MutexLock lock(&close_mutex_);
-  return clock().AwaitFor(&close_mutex_, absl::Condition(&closed_), duration)
-             ? ClosedError()
-             : absl::OkStatus();
+  for (;;) {
+    {
+      absl::MutexLock lock(&close_mutex_);
+      if (closed_) return ClosedError();
+    }
+    if (duration <= absl::ZeroDuration()) return absl::OkStatus();
+    const absl::Duration slice = std::min(duration, kCloseNotice);
+    clock().Sleep(slice);
+    duration -= slice;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<ServerConnections>> ServerConnections::Connect(

@@ -21,8 +21,9 @@
 namespace oarlock::pserver {
 
 // What a worker of this version says of itself, and nothing that is reserved.
-// `num_workers`: of the job. FailedPrecondition for another protocol version;
-// Unimplemented, in one line that says what to leave out, for what is reserved.
+// `num_workers`: of the job; 0: it stays, and its runs have sizes of their own.
+// FailedPrecondition for another protocol version; Unimplemented, in one line
+// that says what to leave out, for what is reserved.
 absl::Status CheckRegistration(const v1::RegisterWorkerRequest& request,
                                uint32_t num_workers);
 

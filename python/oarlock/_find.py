@@ -23,9 +23,10 @@ def _roots() -> List[Place]:
     if home:
         places.append(Place(home, "OARLOCK_HOME"))
     places.append(Place(_PACKAGE, "the package's own folder"))
-    # The package lies in python/oarlock of the repository.
-    tree = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "bazel-bin")
-    places.append(Place(tree, "the Bazel tree that the package lies in"))
+    # The package lies in python/oarlock of the repository, or of a test's files.
+    tree = os.path.dirname(os.path.dirname(_PACKAGE))
+    for folder in (os.path.join(tree, "bazel-bin"), tree):
+        places.append(Place(folder, "the Bazel tree that the package lies in"))
     return places
 
 

@@ -41,15 +41,45 @@ TEST(CheckRegistrationTest, WhatIsReservedIsRefusedInOneLine) {
               "worker 1 asks for " + what +
                   ", which this coordinator does not do; leave it unset");
   };
-  expect("min_workers 1 in a job of 2 workers",
-         [](Request* request) { request->set_min_workers(1); });
-  expect("max_workers 3 in a job of 2 workers",
-         [](Request* request) { request->set_max_workers(3); });
-  expect("run 2", [](Request* request) { request->set_run(2); });
   expect("cut_opener WORKERS",
          [](Request* request) { request->set_cut_opener(Request::WORKERS); });
   expect("on_death CUT",
          [](Request* request) { request->set_on_death(Request::CUT); });
+}
+
+TEST(CheckRegistrationTest, AJobThatDoesNotStayHasOneRunOfItsSize) {
+  const auto expect = [](const std::string& what,
+                         const std::function<void(Request*)>& change) {
+    const absl::Status status = CheckWith(change);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(status.message(), what);
+  };
+  expect(
+      "worker 1 is of 1 workers, and the servers were started for 2; start all "
+      "processes with the same number of workers",
+      [](Request* request) { request->set_min_workers(1); });
+  expect(
+      "worker 1 is of 3 workers, and the servers were started for 2; start all "
+      "processes with the same number of workers",
+      [](Request* request) { request->set_max_workers(3); });
+  expect(
+      "worker 1 is of run 2, and this job has run 1 alone; start the servers "
+      "with --stay",
+      [](Request* request) { request->set_run(2); });
+}
+
+TEST(CheckRegistrationTest, AJobThatStaysLeavesRunsToTheCoordinator) {
+  const auto check = [](uint32_t least, uint32_t most, uint64_t run) {
+    Request request;
+    request.set_protocol_version(cluster::kProtocolVersion);
+    request.set_min_workers(least);
+    request.set_max_workers(most);
+    request.set_run(run);
+    return CheckRegistration(request, /*num_workers=*/0).code();
+  };
+  EXPECT_EQ(check(0, 0, 0), absl::StatusCode::kOk);
+  EXPECT_EQ(check(3, 3, 7), absl::StatusCode::kOk);
+  EXPECT_EQ(check(1, 3, 0), absl::StatusCode::kUnimplemented);
 }
 
 TEST(CheckRegistrationTest, AnotherVersionIsRefused) {

@@ -1,0 +1,259 @@
+// A job that stays: one run of workers after another.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "coordinator/coordinator.h"
+#include "tests/coordinator/coordinator_testing.h"
+
+namespace oarlock::coordinator {
+namespace {
+
+class CoordinatorStayTest : public CoordinatorTest {
+ protected:
+  CoordinatorStayTest() : CoordinatorTest(/*num_workers=*/1) {
+    options_.stay = true;
+    options_.max_workers = 8;
+    coordinator_.emplace(options_, clock_);
+    ServerBeat(0);
+  }
+
+  absl::StatusOr<v1::RegisterWorkerResponse> Join(uint32_t rank, uint32_t world,
+                                                  bool only_if_free = true,
+                                                  uint64_t run = 0) {
+    v1::RegisterWorkerRequest request;
+    request.set_worker_index(rank);
+    request.set_host("h");
+    request.set_pid(100 + rank);
+    request.set_registration_id(++last_registration_);
+    request.set_min_workers(world);
+    request.set_max_workers(world);
+    request.set_only_if_free(only_if_free);
+    request.set_run(run);
+    return coordinator_->RegisterWorker(request);
+  }
+  // Joins, once what the run before has left is known.
+  v1::RegisterWorkerResponse MustJoin(uint32_t rank, uint32_t world) {
+    absl::StatusOr<v1::RegisterWorkerResponse> response = Join(rank, world);
+    for (int i = 0; i < 3 && absl::IsUnavailable(response.status()); ++i) {
+      ServerBeat(0);
+      response = Join(rank, world);
+    }
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? *response : v1::RegisterWorkerResponse();
+  }
+  // What servers would do.
+  bool ServersEnd() { return ServerBeat(0).job_finished(); }
+
+  uint64_t last_registration_ = 0;
+};
+
+TEST_F(CoordinatorStayTest, EachRunHasTheSizeThatItsFirstWorkerSays) {
+  uint64_t run = 0;
+  for (const uint32_t world : {1, 3, 2}) {
+    std::vector<uint64_t> generations;
+    for (uint32_t rank = 0; rank < world; ++rank) {
+      const v1::RegisterWorkerResponse response = MustJoin(rank, world);
+      if (rank == 0) ++run;
+      EXPECT_EQ(response.run(), run);
+      EXPECT_EQ(response.num_workers(), world);
+      generations.push_back(response.worker_generation());
+    }
+    EXPECT_FALSE(coordinator_->JobStatus({}).run_is_over());
+    for (uint32_t rank = 0; rank < world; ++rank) {
+      EXPECT_TRUE(Finish(rank, generations[rank]).ok());
+    }
+    EXPECT_TRUE(coordinator_->JobStatus({}).run_is_over());
+    EXPECT_FALSE(ServersEnd());
+  }
+}
+
+TEST_F(CoordinatorStayTest, ARunHasPhasesAndBarriersOfItsOwn) {
+  for (int run = 0; run < 2; ++run) {
+    const uint64_t generation = MustJoin(0, 1).worker_generation();
+    Define(2);
+    auto leased = Lease(0, generation);
+    ASSERT_TRUE(leased.ok()) << leased.status();
+    ASSERT_EQ(leased->leases_size(), 1) << "run " << run;
+    leased = Lease(0, generation, {leased->leases(0)});
+    ASSERT_EQ(leased->leases_size(), 1);
+    leased = Lease(0, generation, {leased->leases(0)});
+    EXPECT_TRUE(leased->exhausted());
+    const Outcome passed = Arrive("end", 0, generation);
+    EXPECT_TRUE(Is(passed, absl::StatusCode::kOk));
+    ASSERT_TRUE(Finish(0, generation).ok());
+  }
+  // Of two workers one waits: the name was passed in other runs alone.
+  const uint64_t first = MustJoin(0, 2).worker_generation();
+  const Outcome waits = Arrive("end", 0, first);
+  EXPECT_FALSE(waits->has_value());
+}
+
+TEST_F(CoordinatorStayTest, WhoIsAliveKeepsItsRankAndSizeOfTheRun) {
+  const uint64_t generation = MustJoin(0, 2).worker_generation();
+  const absl::Status taken = Join(0, 2).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(taken)) << taken;
+  EXPECT_TRUE(absl::StrContains(taken.message(), "process 100")) << taken;
+  const absl::Status other_size = Join(1, 3).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other_size)) << other_size;
+  EXPECT_TRUE(absl::StrContains(other_size.message(), "has 2 workers"))
+      << other_size;
+  EXPECT_TRUE(absl::IsInvalidArgument(Join(2, 2).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Join(1, 2, true, 7).status()));
+  EXPECT_TRUE(Join(1, 2, true, 1).ok());
+  EXPECT_TRUE(Beat(0, generation).ok());
+}
+
+TEST_F(CoordinatorStayTest, SizesOfRunsHaveALimit) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Join(0, 9).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Join(8, 8).status()));
+  EXPECT_TRUE(Join(7, 8).ok());
+}
+
+TEST_F(CoordinatorStayTest, WhoGivesUpEndsNeitherItsRunNorTheJob) {
+  const uint64_t first = MustJoin(0, 2).worker_generation();
+  const uint64_t second = MustJoin(1, 2).worker_generation();
+  Define(1);
+  ASSERT_EQ(Lease(0, first)->leases_size(), 1);
+  ASSERT_TRUE(Finish(0, first, /*succeeded=*/false, "KeyboardInterrupt").ok());
+  ServerBeat(0);
+  ServerBeat(0);
+  // What it had is the other one's.
+  auto leased = Lease(1, second);
+  ASSERT_TRUE(leased.ok()) << leased.status();
+  EXPECT_EQ(leased->leases_size(), 1);
+  EXPECT_TRUE(Is(Arrive("end", 1, second), absl::StatusCode::kOk));
+  EXPECT_FALSE(ServersEnd());
+  ASSERT_TRUE(Finish(1, second).ok());
+  EXPECT_TRUE(coordinator_->JobStatus({}).run_is_over());
+  EXPECT_FALSE(ServersEnd());
+}
+
+TEST_F(CoordinatorStayTest, AProgramThatIsStartedAgainBeginsTheNextRun) {
+  const uint64_t killed = MustJoin(0, 1).worker_generation();
+  // Its lease runs on.
+  EXPECT_TRUE(absl::IsAlreadyExists(Join(0, 1).status()));
+  Pass(kLease + absl::Seconds(1));
+  EXPECT_EQ(LifeOf(0), v1::WorkerState::LOST);
+  const v1::RegisterWorkerResponse next = MustJoin(0, 3);
+  EXPECT_EQ(next.run(), 2u);
+  EXPECT_EQ(next.num_workers(), 3u);
+  EXPECT_TRUE(absl::IsAborted(Beat(0, killed).status()));
+}
+
+TEST_F(CoordinatorStayTest, ARestartOfALauncherContinuesTheRun) {
+  const uint64_t killed = MustJoin(0, 1).worker_generation();
+  Define(1);
+  ASSERT_EQ(Lease(0, killed)->leases_size(), 1);
+  const auto again = Join(0, 1, /*only_if_free=*/false);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->run(), 1u);
+  Pass(kLease + absl::Seconds(1));
+  EXPECT_EQ(LifeOf(0), v1::WorkerState::LOST);
+  EXPECT_EQ(Join(0, 1, /*only_if_free=*/false)->run(), 1u);
+}
+
+TEST_F(CoordinatorStayTest, WhatARunPushedInPartIsTheNextOnesFirstPart) {
+  const uint64_t killed = MustJoin(0, 1).worker_generation();
+  v1::DefinePhaseRequest define;
+  define.set_phase_name("mine/0");
+  define.set_pushes(true);
+  for (int i = 0; i < 2; ++i) {
+    v1::DataRange* const range = define.add_ranges();
+    range->set_begin(i * 10);
+    range->set_end(i * 10 + 10);
+  }
+  const auto defined = coordinator_->DefinePhase(define);
+  ASSERT_TRUE(defined.ok()) << defined.status();
+  EXPECT_GE(defined->epoch(), uint32_t{1} << 31);
+  phase_name_ = "mine/0";
+  ASSERT_EQ(Lease(0, killed)->leases_size(), 1);
+  // One of two messages of its push has arrived.
+  v1::WorkerLedger& ledger = ledgers_[0].emplace_back();
+  ledger.mutable_worker()->set_worker_index(0);
+  ledger.mutable_worker()->set_worker_generation(killed);
+  ledger.set_highest(1);
+  v1::PushRecord* const push = ledger.add_pushes();
+  push->set_sequence(1);
+  push->set_message_count(2);
+  push->add_messages(0);
+  for (auto* examples :
+       {push->mutable_examples(), push->mutable_dense_examples()}) {
+    v1::ExampleInterval* const interval = examples->Add();
+    interval->set_end(10);
+    interval->set_epoch(defined->epoch());
+  }
+  Pass(kLease + absl::Seconds(1));
+  const uint64_t next = MustJoin(0, 1).worker_generation();
+  // Of no other phase, and not before it is defined.
+  EXPECT_TRUE(absl::IsUnavailable(Lease(0, next).status()));
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->OpenCut().status()));
+  EXPECT_EQ(coordinator_->DefinePhase(define)->epoch(), defined->epoch());
+  const auto first = Lease(0, next);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(first->push_completions_size(), 1);
+  const v1::PushCompletion& completion = first->push_completions(0);
+  EXPECT_EQ(completion.worker().worker_generation(), killed);
+  EXPECT_EQ(completion.sequence(), 1u);
+  ASSERT_EQ(completion.examples_size(), 1);
+  EXPECT_EQ(completion.examples(0).end(), 10u);
+  // Then all parts, each once.
+  auto leased = Lease(0, next, {completion.lease()});
+  ASSERT_EQ(leased->leases_size(), 1);
+  EXPECT_TRUE(coordinator_->OpenCut().ok());
+  leased = Lease(0, next, {leased->leases(0)});
+  ASSERT_EQ(leased->leases_size(), 1);
+  EXPECT_TRUE(Lease(0, next, {leased->leases(0)})->exhausted());
+}
+
+TEST_F(CoordinatorStayTest, TheJobEndsWhenItIsDrainedWithOrWithoutARun) {
+  const uint64_t generation = MustJoin(0, 1).worker_generation();
+  ASSERT_TRUE(coordinator_->Drain("a test").ok());
+  EXPECT_FALSE(ServersEnd());
+  EXPECT_TRUE(Beat(0, generation)->draining());
+  ASSERT_TRUE(Finish(0, generation).ok());
+  EXPECT_TRUE(ServersEnd());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Join(0, 1).status()));
+
+  coordinator_.emplace(options_, clock_);
+  ServerBeat(0, 2);
+  ASSERT_TRUE(coordinator_->Drain("a test").ok());
+  EXPECT_TRUE(ServerBeat(0, 2).job_finished());
+}
+
+TEST_F(CoordinatorStayTest, ASuccessorOfTheCoordinatorGoesOnInTheRun) {
+  MustJoin(0, 1);
+  ASSERT_TRUE(
+      Finish(0, coordinator_->JobStatus({}).workers(0).worker_generation())
+          .ok());
+  const uint64_t generation = MustJoin(0, 2).worker_generation();
+  const v1::CoordinatorState state = coordinator_->Save();
+  coordinator_.emplace(options_, clock_);
+  ASSERT_TRUE(coordinator_->Load(state).ok());
+  ASSERT_TRUE(coordinator_->CheckNumWorkers().ok());
+  coordinator_->ResumeRun();
+  EXPECT_TRUE(Beat(0, generation).ok());
+  const auto other = Join(1, 2);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->run(), 2u);
+}
+
+TEST_F(CoordinatorStayTest, ARunWhoseWorkersDoNotAllComeFails) {
+  const uint64_t generation = MustJoin(0, 2).worker_generation();
+  Pass(absl::Seconds(60), {{0, generation}});
+  const Outcome waits = Arrive("start", 0, generation);
+  Pass(absl::Seconds(42), {{0, generation}});
+  EXPECT_TRUE(Is(waits, absl::StatusCode::kFailedPrecondition));
+  EXPECT_TRUE(Beat(0, generation)->draining());
+  ASSERT_TRUE(Finish(0, generation, false, "told to").ok());
+  EXPECT_FALSE(ServersEnd());
+  EXPECT_EQ(MustJoin(0, 1).run(), 2u);
+}
+
+}  // namespace
+}  // namespace oarlock::coordinator

@@ -1,0 +1,63 @@
+"""What tests of the Python package share: the package on the path, and waits."""
+
+import os
+import pathlib
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+import oarlock  # noqa: E402
+
+
+def eventually(condition, seconds=30.0):
+    """Whether the condition holds within some seconds; it is asked again and again."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def processes_named(word):
+    """Pids of processes whose command line has the word."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if word.encode() in command:
+            found.append(int(entry.name))
+    return found
+
+
+def descriptors():
+    """What each descriptor of this process is."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            pass
+    return found
+
+
+def thread_names():
+    """Names of this process's threads, sorted."""
+    names = []
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            names.append(
+                pathlib.Path(f"/proc/self/task/{thread}/comm").read_text().strip())
+        except OSError:
+            pass
+    return sorted(names)
+
+
+__all__ = ["ROOT", "descriptors", "eventually", "oarlock", "processes_named",
+           "thread_names"]
