@@ -60,6 +60,7 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
     absl::MutexLock lock(&cancel_way_->mutex);
     cancel_way_->session = this;
   }
+  if (job_ != nullptr) parameters_->SetRun(job_->registration().run());
   if (job_ == nullptr || !job_->takes_cuts()) return;
   const auto observe = [this](uint64_t cut) {
     {
@@ -160,6 +161,7 @@ absl::Status Session::CreateTable(v1::TableConfig config,
   OARLOCK_RETURN_IF_ERROR(CheckWorker());
   v1::CreateTableRequest request;
   *request.mutable_config() = config;
+  request.set_run(job_->registration().run());
   // One server after the other: the first one that refuses says why.
   struct Creation {
     v1::CreateTableRequest request;

@@ -41,6 +41,7 @@ absl::Status GrpcParameterClient::CreateTable(ServerIndex server,
                                               absl::Duration give_up_after) {
   v1::CreateTableRequest request;
   *request.mutable_config() = config;
+  request.set_run(run_);
   v1::CreateTableResponse response;
   return connections_->CallWithRetries(
       server, give_up_after, [&](grpc::ClientContext* context) {

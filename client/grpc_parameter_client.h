@@ -48,6 +48,9 @@ class GrpcParameterClient : public ParameterClient {
                       const ValueFormats& formats = {});
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
+  // The run that this worker is of: its tables are made as those of that run. 0:
+  // not known.
+  void SetRun(uint64_t run) { run_ = run; }
   // For readers, who change nothing: the table is there and has this shape.
   void UseTable(const v1::TableConfig& config);
   void SetCutObserver(CutObserver observer) override {
@@ -143,6 +146,7 @@ class GrpcParameterClient : public ParameterClient {
   const WorkerIndex worker_index_;
   const Generation worker_generation_;
   const ValueFormats formats_;
+  uint64_t run_ = 0;
 
   mutable absl::Mutex mutex_;
   // Entries stay as they are once they are there.

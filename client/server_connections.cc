@@ -182,6 +182,7 @@ absl::Status ServerConnections::TakeJob(const v1::ConnectResponse& response) {
   partition_map_ = std::make_unique<cluster::PartitionMap>(std::move(map));
   num_workers_ = response.num_workers();
   has_checkpoints_ = response.has_checkpoints();
+  stays_ = response.stays();
   return absl::OkStatus();
 }
 

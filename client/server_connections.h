@@ -96,6 +96,8 @@ class ServerConnections {
   const cluster::PartitionMap& partition_map() const { return *partition_map_; }
   uint32_t num_workers() const { return num_workers_; }
   bool has_checkpoints() const { return has_checkpoints_; }
+  // The job outlives its workers.
+  bool stays() const { return stays_; }
   // XXH64 of the job id: the data plane's short form of it.
   uint64_t job_hash() const { return job_hash_; }
 
@@ -170,6 +172,7 @@ class ServerConnections {
   std::unique_ptr<cluster::PartitionMap> partition_map_;
   uint32_t num_workers_ = 0;
   bool has_checkpoints_ = false;
+  bool stays_ = false;
   // By server.
   std::unique_ptr<std::atomic<uint64_t>[]> generations_;
 

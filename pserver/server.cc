@@ -66,6 +66,7 @@ ServerAdminOptions MakeServerAdminOptions(const ServerOptions& options,
   result.server_generation = state.generation;
   result.job_id = options.job_id;
   result.num_workers = options.num_workers;
+  result.stay = options.stay;
   result.server_endpoints = options.server_endpoints;
   result.token = token;
   if (state.checkpoints != nullptr) {

@@ -46,12 +46,20 @@ absl::StatusOr<WorkerConnection> ConnectWorker(
   OARLOCK_ASSIGN_OR_RETURN(connection.servers,
                            client::ServerConnections::Connect(options));
   const WorkerIndex worker(role.worker_index);
+  v1::RegisterWorkerRequest request;
+  request.set_worker_index(role.worker_index);
+  request.set_min_workers(role.num_workers);
+  request.set_max_workers(role.num_workers);
+  *request.mutable_settings() = SharedSettings(config).flags();
+  if (description != nullptr) *request.mutable_description() = *description;
+  // A job that stays may be somebody else's at this time.
+  request.set_only_if_free(connection.servers->stays() && role.restarts == 0);
   OARLOCK_ASSIGN_OR_RETURN(
-      connection.job,
-      client::GrpcJobClient::Register(connection.servers.get(), worker,
-                                      description, SharedSettings(config)));
+      connection.job, client::GrpcJobClient::Register(connection.servers.get(),
+                                                      std::move(request)));
   connection.parameters = std::make_unique<client::GrpcParameterClient>(
       connection.servers.get(), worker, connection.job->generation(), formats);
+  connection.parameters->SetRun(connection.job->registration().run());
   return connection;
 }
 

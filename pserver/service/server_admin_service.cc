@@ -45,6 +45,7 @@ class ServerAdminService::Impl {
         });
     methods_.AddAnswer(&S::RequestCreateTable,
                        [this](const v1::CreateTableRequest& request) {
+                         registry_->BeginRun(request.run());
                          return registry_->Create(request.config());
                        });
     methods_.AddAnswer(&S::RequestSetRoundMembership,
@@ -128,6 +129,7 @@ absl::StatusOr<v1::ConnectResponse> ServerAdminService::Impl::Connect(
   response.set_server_generation(options_.server_generation.value());
   *response.mutable_partition_map() = map_.ToProto();
   response.set_num_workers(options_.num_workers);
+  response.set_stays(options_.stay);
   response.set_restored_cut(options_.restored_cut);
   response.set_lossless(options_.lossless);
   response.set_has_checkpoints(options_.has_checkpoints);

@@ -26,6 +26,7 @@ struct ServerAdminOptions {
   Generation server_generation;
   std::string job_id;
   uint32_t num_workers = 1;
+  bool stay = false;
   // "host:port" of every server, by index. At least one.
   std::vector<std::string> server_endpoints;
   // Every call must carry it as metadata kTokenMetadataKey. Empty: none.

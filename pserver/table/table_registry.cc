@@ -350,6 +350,15 @@ absl::Status TableRegistry::CreateAgain(const v1::TableConfig& config) {
   return Create(config);
 }
 
+void TableRegistry::BeginRun(uint64_t run) {
+  absl::MutexLock lock(&change_mutex_);
+  if (run <= run_) return;
+  run_ = run;
+  for (const TableEntry* entry : Entries()) {
+    restored_.insert(TableId(entry->config.id()));
+  }
+}
+
 void TableRegistry::SetRestored() {
   absl::MutexLock lock(&change_mutex_);
   for (const TableEntry* entry : Entries()) {

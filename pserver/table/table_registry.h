@@ -110,6 +110,10 @@ class TableRegistry {
   // Replays a Create that was done before a restart; it may change a table that
   // exists already. REQUIRES: there are no calls yet.
   absl::Status CreateAgain(const v1::TableConfig& config);
+  // A run of workers of this number creates its tables: the first Create of
+  // each table in a run may change it, as after CreateRestored. A number that
+  // is not above all earlier ones changes nothing.
+  void BeginRun(uint64_t run);
   // The next Create of any table may change it, as after CreateRestored.
   // REQUIRES: there are no calls yet.
   void SetRestored();
@@ -192,9 +196,11 @@ class TableRegistry {
   // What new aggregators get about rounds.
   bool rounds_held_ ABSL_GUARDED_BY(change_mutex_) = false;
   uint64_t last_allowed_round_ ABSL_GUARDED_BY(change_mutex_) = kEveryRound;
-  // Tables that were filled from a checkpoint and for which this job has not
-  // called Create yet.
+  // Tables that the next Create may change: they were filled from a checkpoint,
+  // or are of a run before, and this one has not called Create yet.
   absl::flat_hash_set<TableId> restored_ ABSL_GUARDED_BY(change_mutex_);
+  // The first run is that in which the tables are made.
+  uint64_t run_ ABSL_GUARDED_BY(change_mutex_) = 1;
   bool shut_down_ ABSL_GUARDED_BY(change_mutex_) = false;
 
   absl::Status Reconfigure(const v1::TableConfig& config,
@@ -209,7 +215,8 @@ class TableRegistry {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<TableId, std::unique_ptr<TableEntry>> tables_
       ABSL_GUARDED_BY(mutex_);
-  // At most one for each table that was filled from a checkpoint.
+  // At most one for each table and run, and one more for each table that was
+  // filled from a checkpoint.
   std::vector<std::unique_ptr<TableEntry>> replaced_ ABSL_GUARDED_BY(mutex_);
 };
 
