@@ -446,10 +446,9 @@ oarlock_code oarlock_keys_create(oarlock_client client, const uint64_t* keys,
     std::shared_ptr<Session> session;
     const Outcome outcome = found.FindSession(&session);
     if (!outcome.ok()) return outcome;
-    auto batch = std::make_shared<oarlock::client::KeyBatch>();
-    batch->Build(
-        absl::MakeConstSpan(reinterpret_cast<const oarlock::Key*>(keys), count),
-        session->partition_bits());
+    std::shared_ptr<const oarlock::client::KeyBatch> batch =
+        session->MakeKeys(absl::MakeConstSpan(
+            reinterpret_cast<const oarlock::Key*>(keys), count));
     *num_distinct = batch->keys().size();
     *handle =
         HandlesOf<const oarlock::client::KeyBatch>().Add(std::move(batch));

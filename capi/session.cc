@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/finite.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "capi/json.h"
@@ -27,6 +28,25 @@ constexpr absl::Duration kLeasePause = absl::Milliseconds(50);
 constexpr uint64_t kDefaultBlock = 4096;
 // As the coordinator has it.
 constexpr uint64_t kMaxPartsPerWork = 1 << 20;
+
+// What is larger is not kept for another use: 64 MiB of floats, and keys whose
+// tables have about as much.
+constexpr size_t kMaxKeptFloats = size_t{16} << 20;
+constexpr size_t kMaxKeptKeys = size_t{1} << 20;
+
+// Floats that are looked at while they are in the first cache.
+constexpr size_t kCopyBlock = 4096;
+
+// Copies the values; whether all are finite.
+bool CopyAndLook(const float* from, size_t size, float* to) {
+  bool finite = true;
+  for (size_t begin = 0; begin < size; begin += kCopyBlock) {
+    const size_t count = std::min(kCopyBlock, size - begin);
+    std::copy(from + begin, from + begin + count, to + begin);
+    finite = finite && AllFinite(to + begin, count);
+  }
+  return finite;
+}
 
 std::string NameOf(const v1::TableConfig& config) {
   return absl::StrCat("table '", config.name(), "' (", config.id(), ")");
@@ -52,10 +72,12 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
     : servers_(std::move(servers)),
       job_(std::move(job)),
       marks_(job_ == nullptr ? 0 : job_->first_cut()),
-      control_(std::make_unique<client::ControlCalls>(servers_.get())),
+      completions_(servers_.get()),
+      control_(std::make_unique<client::ControlCalls>(servers_.get(),
+                                                      &completions_)),
       parameters_(std::make_unique<client::GrpcParameterClient>(
           servers_.get(), WorkerIndex(worker_index()),
-          Generation(worker_generation()), formats)) {
+          Generation(worker_generation()), formats, &completions_)) {
   {
     absl::MutexLock lock(&cancel_way_->mutex);
     cancel_way_->session = this;
@@ -284,6 +306,23 @@ absl::Status Session::PullDense(TableId table, float* values, size_t num_values,
   return absl::OkStatus();
 }
 
+std::shared_ptr<const client::KeyBatch> Session::MakeKeys(
+    absl::Span<const Key> keys) {
+  std::shared_ptr<client::KeyBatch> batch =
+      key_batches_.Take([](const client::KeyBatch& used) {
+        return used.row_of_key().size() <= kMaxKeptKeys;
+      });
+  batch->Build(keys, parameters_->partition_bits());
+  return batch;
+}
+
+std::shared_ptr<Floats> Session::TakeBuffer(size_t num_floats) {
+  std::shared_ptr<Floats> buffer = buffers_.Take(
+      [](const Floats& used) { return used.size() <= kMaxKeptFloats; });
+  if (buffer->size() < num_floats) buffer->resize(num_floats);
+  return buffer;
+}
+
 absl::Status Session::AddSparse(const SparseStep& sparse, Step* step) {
   OARLOCK_ASSIGN_OR_RETURN(const v1::TableConfig* config,
                            SparseTableOf(sparse.table));
@@ -297,16 +336,17 @@ absl::Status Session::AddSparse(const SparseStep& sparse, Step* step) {
   }
   const size_t num_floats = wanted + (sparse.shows == nullptr ? 0 : num_keys) +
                             (sparse.clicks == nullptr ? 0 : num_keys);
-  std::shared_ptr<BufferPool::Buffer> buffer = buffers_.Take(num_floats);
+  std::shared_ptr<Floats> buffer = TakeBuffer(num_floats);
   float* next = buffer->data();
-  const auto copy = [&next](const float* from, size_t size) -> const float* {
+  client::SparseGradients gradients;
+  gradients.known_finite = true;
+  const auto copy = [&](const float* from, size_t size) -> const float* {
     if (from == nullptr) return nullptr;
     float* const to = next;
-    std::copy(from, from + size, to);
+    if (!CopyAndLook(from, size, to)) gradients.known_finite = false;
     next += size;
     return to;
   };
-  client::SparseGradients gradients;
   gradients.table = sparse.table;
   gradients.keys = sparse.keys.get();
   gradients.gradients = copy(sparse.gradients, wanted);
@@ -331,11 +371,10 @@ absl::Status Session::AddDense(const DenseStep& dense, Step* step) {
         "gradients for ", NameOf(*config), " have ", dense.num_gradients,
         " floats; the table has ", config->dense().size()));
   }
-  std::shared_ptr<BufferPool::Buffer> buffer =
-      buffers_.Take(dense.num_gradients);
-  std::copy(dense.gradients, dense.gradients + dense.num_gradients,
-            buffer->data());
+  std::shared_ptr<Floats> buffer = TakeBuffer(dense.num_gradients);
   client::DenseGradients gradients;
+  gradients.known_finite =
+      CopyAndLook(dense.gradients, dense.num_gradients, buffer->data());
   gradients.table = dense.table;
   gradients.gradients = buffer->data();
   absl::MutexLock lock(&step->mutex_);

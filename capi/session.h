@@ -17,11 +17,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "base/types.h"
-#include "capi/buffers.h"
 #include "capi/leases.h"
 #include "capi/operation.h"
+#include "capi/reuse_pool.h"
 #include "capi/step_marks.h"
+#include "client/completion_thread.h"
 #include "client/control_calls.h"
 #include "client/grpc_job_client.h"
 #include "client/grpc_parameter_client.h"
@@ -32,6 +34,8 @@
 #include "proto/v1/table.pb.h"
 
 namespace oarlock::capi {
+
+using Floats = std::vector<float>;
 
 struct PullTarget {
   TableId table;
@@ -69,7 +73,7 @@ class Step {
   // Arrays that were copied, and keys.
   struct Memory {
     std::vector<std::shared_ptr<const client::KeyBatch>> keys;
-    std::vector<std::shared_ptr<BufferPool::Buffer>> buffers;
+    std::vector<std::shared_ptr<Floats>> buffers;
   };
 
   const uint64_t lease_;
@@ -94,7 +98,8 @@ class Session {
   ~Session();
 
   bool is_worker() const { return job_ != nullptr; }
-  int partition_bits() const { return parameters_->partition_bits(); }
+  // The distinct ones.
+  std::shared_ptr<const client::KeyBatch> MakeKeys(absl::Span<const Key> keys);
   absl::Status Alive() const;
   // Ends calls that block, so that ~Session takes no time.
   void Close() { servers_->Close(); }
@@ -138,6 +143,8 @@ class Session {
     Session* session ABSL_GUARDED_BY(mutex) = nullptr;
   };
 
+  // At least so many; what an earlier use wrote is in it.
+  std::shared_ptr<Floats> TakeBuffer(size_t num_floats);
   absl::StatusOr<const v1::TableConfig*> TableOf(TableId table) const;
   absl::StatusOr<const v1::TableConfig*> SparseTableOf(TableId table) const;
   absl::StatusOr<const v1::TableConfig*> DenseTableOf(TableId table) const;
@@ -163,7 +170,8 @@ class Session {
 
   const std::unique_ptr<client::ServerConnections> servers_;
   const std::unique_ptr<client::GrpcJobClient> job_;
-  BufferPool buffers_;
+  ReusePool<Floats> buffers_;
+  ReusePool<client::KeyBatch> key_batches_;
   const std::shared_ptr<CancelWay> cancel_way_ = std::make_shared<CancelWay>();
 
   mutable absl::Mutex mutex_;
@@ -182,6 +190,7 @@ class Session {
 
   // Last: their threads call into the rest. Callbacks of the one that ends
   // first may call the other one; those of the other one look at closing_.
+  client::CompletionThread completions_;
   const std::unique_ptr<client::ControlCalls> control_;
   const std::unique_ptr<client::GrpcParameterClient> parameters_;
 };

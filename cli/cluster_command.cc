@@ -4,6 +4,7 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
 #include <poll.h>
+#include <signal.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -210,6 +211,8 @@ int RunCluster(int argc, char** argv, const Clocks& clocks) {
   if (const std::optional<int> code = flags::FinishEarly(syntax, parsed)) {
     return *code;
   }
+  // Who reads its lines may end first, and then all has to be put away.
+  signal(SIGPIPE, SIG_IGN);
   InitPatientLogging("cluster");
   const absl::StatusOr<int> exit_code = Serve(cluster, config, clocks);
   if (exit_code.ok()) return *exit_code;

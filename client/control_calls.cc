@@ -40,7 +40,12 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
 }  // namespace
 
 // A call, and the tag under which it waits.
-struct ControlCalls::Attempt {
+struct ControlCalls::Attempt : CompletionThread::Event {
+  explicit Attempt(ControlCalls* calls) : calls(calls) {}
+  void Run() override { calls->OnEvent(this); }
+  CompletionThread::Event* tag() { return this; }
+
+  ControlCalls* const calls;
   uint64_t number = 0;
   Call call;
   absl::Duration retry_timeout;
@@ -57,13 +62,12 @@ struct ControlCalls::Attempt {
   grpc::Status status;
 };
 
-ControlCalls::ControlCalls(const ServerConnections* connections)
-    : connections_(connections) {
+ControlCalls::ControlCalls(const ServerConnections* connections,
+                           CompletionThread* completions)
+    : connections_(connections), queue_(completions->queue()) {
   for (const ServerConnections::Server& server : connections->servers()) {
     stubs_.push_back(std::make_unique<grpc::GenericStub>(server.channel));
   }
-  thread_ =
-      std::thread([this] { connections_->RunThread([this] { Poll(); }); });
 }
 
 ControlCalls::~ControlCalls() {
@@ -79,12 +83,10 @@ ControlCalls::~ControlCalls() {
     };
     mutex_.Await(absl::Condition(&empty));
   }
-  queue_.Shutdown();
-  thread_.join();
 }
 
 uint64_t ControlCalls::StartAfter(absl::Duration delay, Call call) {
-  auto owned = std::make_unique<Attempt>();
+  auto owned = std::make_unique<Attempt>(this);
   Attempt* const attempt = owned.get();
   attempt->call = std::move(call);
   if (attempt->call.attempt_timeout == absl::ZeroDuration()) {
@@ -108,7 +110,7 @@ uint64_t ControlCalls::StartAfter(absl::Duration delay, Call call) {
   } else {
     absl::MutexLock lock(&mutex_);
     attempt->pausing = true;
-    attempt->alarm.Set(&queue_, GrpcDeadline(delay), attempt);
+    attempt->alarm.Set(queue_, GrpcDeadline(delay), attempt->tag());
     if (closing_ || attempt->cancelled) attempt->alarm.Cancel();
   }
   return number;
@@ -125,9 +127,9 @@ void ControlCalls::Begin(Attempt* attempt) {
   absl::MutexLock lock(&mutex_);
   attempt->context = std::move(context);
   attempt->reader = stubs_[attempt->call.server.value()]->PrepareUnaryCall(
-      attempt->context.get(), attempt->call.path, request, &queue_);
+      attempt->context.get(), attempt->call.path, request, queue_);
   attempt->reader->StartCall();
-  attempt->reader->Finish(&attempt->response, &attempt->status, attempt);
+  attempt->reader->Finish(&attempt->response, &attempt->status, attempt->tag());
   if (closing_ || attempt->cancelled) attempt->context->TryCancel();
 }
 
@@ -139,12 +141,6 @@ void ControlCalls::Cancel(uint64_t number) {
   attempt.cancelled = true;
   if (attempt.context != nullptr) attempt.context->TryCancel();
   attempt.alarm.Cancel();
-}
-
-void ControlCalls::Poll() {
-  void* tag;
-  bool ok;
-  while (queue_.Next(&tag, &ok)) OnEvent(static_cast<Attempt*>(tag));
 }
 
 void ControlCalls::OnEvent(Attempt* attempt) {
@@ -205,7 +201,7 @@ bool ControlCalls::TryAgain(Attempt* attempt, absl::Status* status) {
     pause = attempt->backoff->Next();
   }
   attempt->pausing = true;
-  attempt->alarm.Set(&queue_, GrpcDeadline(pause), attempt);
+  attempt->alarm.Set(queue_, GrpcDeadline(pause), attempt->tag());
   return true;
 }
 

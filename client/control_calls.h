@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,11 +20,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/types.h"
+#include "client/completion_thread.h"
 #include "client/server_connections.h"
 
 namespace oarlock::client {
 
-// Thread-safe. One thread takes completions and runs the callbacks.
+// Thread-safe. The thread of the queue runs the callbacks.
 class ControlCalls {
  public:
   // Gets the serialized response. Called once, on the queue's thread; must not
@@ -46,8 +46,9 @@ class ControlCalls {
     Done done;
   };
 
-  // `connections` outlives this.
-  explicit ControlCalls(const ServerConnections* connections);
+  // Both outlive this.
+  ControlCalls(const ServerConnections* connections,
+               CompletionThread* completions);
   // Cancels what is under way; its callbacks get Cancelled.
   ~ControlCalls();
 
@@ -96,7 +97,6 @@ class ControlCalls {
  private:
   struct Attempt;
 
-  void Poll();
   void Begin(Attempt* attempt);
   void OnEvent(Attempt* attempt);
   // Whether it is tried again; else `status` is its outcome.
@@ -105,8 +105,7 @@ class ControlCalls {
 
   const ServerConnections* const connections_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
-  grpc::CompletionQueue queue_;
-  std::thread thread_;
+  grpc::CompletionQueue* const queue_;
 
   absl::Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -52,7 +52,11 @@ bool MayHelp(const absl::Status& status) {
 }  // namespace
 
 // Calls that travel together, and the tag under which they wait.
-struct DataPlane::Attempt {
+struct DataPlane::Attempt : CompletionThread::Event {
+  explicit Attempt(DataPlane* plane) : plane(plane) {}
+  void Run() override { plane->OnEvent(this); }
+
+  DataPlane* const plane;
   ServerIndex server;
   // At least one.
   std::vector<Call> calls;
@@ -83,15 +87,15 @@ struct DataPlane::Attempt {
   absl::Time give_up;
 };
 
-DataPlane::DataPlane(const ServerConnections* connections, OnReturn on_return)
+DataPlane::DataPlane(const ServerConnections* connections,
+                     CompletionThread* completions, OnReturn on_return)
     : connections_(connections),
       on_return_(std::move(on_return)),
+      queue_(completions->queue()),
       waiting_(connections->servers().size()) {
   for (const ServerConnections::Server& server : connections->servers()) {
     stubs_.push_back(std::make_unique<grpc::GenericStub>(server.channel));
   }
-  thread_ =
-      std::thread([this] { connections_->RunThread([this] { Poll(); }); });
   returns_thread_ = std::thread(
       [this] { connections_->RunThread([this] { RunReturns(); }); });
 }
@@ -116,8 +120,6 @@ DataPlane::~DataPlane() {
         &attempts_));
   }
   returns_thread_.join();
-  queue_.Shutdown();
-  thread_.join();
 }
 
 void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
@@ -128,7 +130,7 @@ void DataPlane::Send(ServerIndex server, std::vector<Call> calls,
   requests.reserve(calls.size());
   for (Call& call : calls) requests.push_back(call.encode(generation));
   for (size_t begin = 0; begin < calls.size();) {
-    auto* attempt = new Attempt;
+    auto* attempt = new Attempt(this);
     attempt->server = server;
     attempt->timeout = attempt_timeout;
     attempt->generation = generation;
@@ -269,15 +271,10 @@ void DataPlane::Start(Attempt* attempt) {
   attempt->reader = stubs_[attempt->server.value()]->PrepareUnaryCall(
       attempt->context.get(),
       single ? PathOf(attempt->calls[0].method) : kBatchPath, attempt->request,
-      &queue_);
+      queue_);
   attempt->reader->StartCall();
-  attempt->reader->Finish(&attempt->response, &attempt->status, attempt);
-}
-
-void DataPlane::Poll() {
-  void* tag;
-  bool ok;
-  while (queue_.Next(&tag, &ok)) OnEvent(static_cast<Attempt*>(tag));
+  attempt->reader->Finish(&attempt->response, &attempt->status,
+                          static_cast<CompletionThread::Event*>(attempt));
 }
 
 void DataPlane::OnEvent(Attempt* attempt) {
@@ -384,7 +381,7 @@ bool DataPlane::BackOff(Attempt* attempt, absl::Status* status) {
   grpc::Channel& channel =
       *connections_->servers()[attempt->server.value()].channel;
   channel.NotifyOnStateChange(channel.GetState(/*try_to_connect=*/true),
-                              GrpcDeadline(attempt->backoff->Next()), &queue_,
+                              GrpcDeadline(attempt->backoff->Next()), queue_,
                               attempt);
   return true;
 }

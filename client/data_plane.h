@@ -21,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/types.h"
+#include "client/completion_thread.h"
 #include "client/server_connections.h"
 #include "cluster/retry.h"
 #include "proto/v1/server_admin.pb.h"
@@ -28,8 +29,8 @@
 
 namespace oarlock::client {
 
-// Thread-safe. One thread takes completions and runs the callbacks; another one
-// connects to servers that have come back.
+// Thread-safe. The thread of the queue runs the callbacks; another one connects
+// to servers that have come back.
 //
 // A call is encoded for one incarnation of its server. When another one answers
 // (kOtherGeneration), what was sent to the old one is put aside, the server is
@@ -64,9 +65,10 @@ class DataPlane {
     const void* owner = nullptr;
   };
 
-  // `connections` outlives this. Null `on_return`: nothing is to be done.
-  explicit DataPlane(const ServerConnections* connections,
-                     OnReturn on_return = nullptr);
+  // `connections` and `completions` outlive this. Null `on_return`: nothing is
+  // to be done.
+  DataPlane(const ServerConnections* connections, CompletionThread* completions,
+            OnReturn on_return = nullptr);
   // Cancels what is under way; its callbacks get Cancelled.
   ~DataPlane();
 
@@ -114,14 +116,12 @@ class DataPlane {
   void AwaitReturn(Attempt* attempt);
   // Connects to the server's new incarnation and prepares it.
   absl::StatusOr<Generation> Return(ServerIndex server);
-  void Poll();
   void RunReturns();
 
   const ServerConnections* const connections_;
   OnReturn on_return_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
-  grpc::CompletionQueue queue_;
-  std::thread thread_;
+  grpc::CompletionQueue* const queue_;
   std::thread returns_thread_;
 
   absl::Mutex mutex_;

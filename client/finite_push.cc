@@ -33,7 +33,7 @@ absl::Status CheckFinite(
     absl::FunctionRef<const v1::TableConfig&(TableId)> table_of) {
   for (const SparseGradients& sparse : push.sparse) {
     const v1::TableConfig& table = table_of(sparse.table);
-    if (table.allow_nonfinite()) continue;
+    if (table.allow_nonfinite() || sparse.known_finite) continue;
     const size_t num_keys = sparse.keys->keys().size();
     const size_t dim = table.sparse().dim();
     OARLOCK_RETURN_IF_ERROR(CheckArray(table, "gradient", sparse.gradients,
@@ -45,7 +45,7 @@ absl::Status CheckFinite(
   }
   for (const DenseGradients& dense : push.dense) {
     const v1::TableConfig& table = table_of(dense.table);
-    if (table.allow_nonfinite()) continue;
+    if (table.allow_nonfinite() || dense.known_finite) continue;
     OARLOCK_RETURN_IF_ERROR(CheckArray(table, "gradient", dense.gradients,
                                        table.dense().size(), nullptr, 1));
   }

@@ -25,16 +25,22 @@ constexpr int kMaxListings = 16;
 GrpcParameterClient::GrpcParameterClient(const ServerConnections* connections,
                                          WorkerIndex worker_index,
                                          Generation worker_generation,
-                                         const ValueFormats& formats)
+                                         const ValueFormats& formats,
+                                         CompletionThread* completions)
     : connections_(connections),
       worker_index_(worker_index),
       worker_generation_(worker_generation),
       formats_(formats),
       acknowledged_(connections->servers().size()),
-      data_plane_(connections, [this](ServerIndex server,
-                                      const v1::ConnectResponse& response) {
-        return OnReturn(server, response);
-      }) {}
+      own_completions_(completions == nullptr
+                           ? std::make_unique<CompletionThread>(connections)
+                           : nullptr),
+      data_plane_(
+          connections,
+          completions == nullptr ? own_completions_.get() : completions,
+          [this](ServerIndex server, const v1::ConnectResponse& response) {
+            return OnReturn(server, response);
+          }) {}
 
 absl::Status GrpcParameterClient::CreateTable(ServerIndex server,
                                               const v1::TableConfig& config,

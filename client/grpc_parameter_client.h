@@ -23,6 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/types.h"
 #include "client/acknowledged_pushes.h"
+#include "client/completion_thread.h"
 #include "client/data_plane.h"
 #include "client/frame_messages.h"
 #include "client/newest_cut.h"
@@ -43,13 +44,15 @@ class GrpcParameterClient : public ParameterClient {
 
   // `connections` outlives this. A worker pushes under its generation; a
   // reader (generation 0) only pulls.
+  // Null `completions`: it has a queue of its own; else that outlives this.
   GrpcParameterClient(const ServerConnections* connections,
                       WorkerIndex worker_index, Generation worker_generation,
-                      const ValueFormats& formats = {});
+                      const ValueFormats& formats = {},
+                      CompletionThread* completions = nullptr);
 
   absl::Status CreateTable(const v1::TableConfig& config) override;
-  // The run that this worker is of: its tables are made as those of that run. 0:
-  // not known.
+  // The run that this worker is of: its tables are made as those of that run.
+  // 0: not known.
   void SetRun(uint64_t run) { run_ = run; }
   // For readers, who change nothing: the table is there and has this shape.
   void UseTable(const v1::TableConfig& config);
@@ -164,7 +167,9 @@ class GrpcParameterClient : public ParameterClient {
   NewestCut newest_cut_;
   AcknowledgedPushes acknowledged_;
 
-  // Last: its threads run callbacks into the rest.
+  // Last: their threads run callbacks into the rest. The first is null where
+  // the queue is another's.
+  const std::unique_ptr<CompletionThread> own_completions_;
   DataPlane data_plane_;
 };
 

@@ -65,6 +65,8 @@ struct SparseGradients {
   // rows.
   const float* shows = nullptr;
   const float* clicks = nullptr;
+  // The caller has looked: all of these are finite.
+  bool known_finite = false;
 };
 
 // Gradients of a whole dense table.
@@ -79,6 +81,8 @@ struct DenseGradients {
   // By block, the versions that the gradients were computed from, for a table
   // with a staleness_power. Empty: not known.
   absl::Span<const uint64_t> known_versions = {};
+  // As above.
+  bool known_finite = false;
 };
 
 // One push: whatever tables it touches, it has one name and is applied once.

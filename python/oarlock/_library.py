@@ -154,12 +154,40 @@ def library() -> Library:
     return _loaded
 
 
+class _Errors(threading.local):
+    """An error for each thread, used again and again."""
+
+    def __init__(self) -> None:
+        self.error = CError()
+        self.reference = ctypes.byref(self.error)
+
+
+_errors = _Errors()
+
+
 def call(function: Callable[..., int], *arguments: Any) -> None:
     """Calls a function of the library; raises what it refuses."""
-    error = CError()
-    code = function(*arguments, ctypes.byref(error))
+    code = function(*arguments, _errors.reference)
     if code != OK:
-        raise errors.from_code(code, error.message.decode(errors="replace"))
+        raise error_of(code)
+
+
+def error_of(code: int) -> errors.Error:
+    """What this thread's last call() or its like has refused with this code."""
+    # A fork, or an interpreter that ends, may leave no text.
+    text: bytes = _errors.error.message
+    return errors.from_code(code, text.decode(errors="replace"))
+
+
+def error_reference() -> Any:
+    """Where this thread's calls describe what they refuse."""
+    return _errors.reference
+
+
+def address_of(array: Any) -> int:
+    """Where an array's data lies."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def text_of(function: Callable[..., int], *arguments: Any) -> str:

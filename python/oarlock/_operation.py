@@ -3,11 +3,8 @@
 import asyncio
 import ctypes
 import json
-import os
-import threading
 import time
-from typing import (Any, Callable, Dict, Generator, Generic, List, Optional,
-                    TypeVar)
+from typing import Any, Callable, Dict, Generator, Generic, Optional, TypeVar
 
 from oarlock import _library, errors
 
@@ -16,30 +13,65 @@ _SLICE_MS = 200
 
 T = TypeVar("T")
 
-# Operations that nobody waits for any more and that still use arrays: the arrays
-# stay until they have ended.
-_abandoned: List["Operation"] = []
-_abandoned_lock = threading.Lock()
+class _Loan:
+    """Arrays that an operation uses, from before it begins until it has ended."""
+
+    def __init__(self, arrays: Any) -> None:
+        # 0: it has not begun.
+        self.handle = ctypes.c_uint64()
+        self.arrays = arrays
+        # Nobody waits for the operation any more.
+        self.orphaned = False
+
+
+# Ctrl-C may come between any two steps of Python's: what is here stays, whatever
+# becomes of the objects that wait. In the order of their beginnings.
+_loans: Dict[int, _Loan] = {}
+
+
+def _return_orphans() -> None:
+    """Gives arrays back whose operations nobody waits for and that have ended."""
+    for key, loan in list(_loans.items()):
+        if loan.orphaned and (loan.handle.value == 0
+                              or _library.library().operation_free(
+                                  loan.handle, None) != _library.NOT_DONE):
+            _loans.pop(key, None)
 
 
 class Operation:
     """An operation of the library, and the arrays that it uses."""
 
-    def __init__(self, handle: int, keeps: Any = None) -> None:
-        self._handle = handle
-        self._keeps = keeps
-        self._pid = os.getpid()
+    def __init__(self, arrays: Any = None) -> None:
+        self._loan = _Loan(arrays)
+        if arrays is not None:
+            if len(_loans) > 8:
+                _return_orphans()
+            _loans[id(self._loan)] = self._loan
+
+    @property
+    def _handle(self) -> ctypes.c_uint64:
+        return self._loan.handle
+
+    def begin(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Calls the function that begins it."""
+        try:
+            _library.call(function, *arguments, ctypes.byref(self._loan.handle))
+        except errors.Error:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        _loans.pop(id(self._loan), None)
 
     def poll(self, wait_ms: int) -> bool:
         """Whether it has ended, after at most so long. Raises why it failed."""
-        error = _library.CError()
-        code = _library.library().wait(self._handle, wait_ms, ctypes.byref(error))
+        code = _library.library().wait(self._handle, wait_ms,
+                                       _library.error_reference())
+        if code == _library.OK:
+            return True
         if code == _library.NOT_DONE:
             return False
-        self._keeps = None if code != _library.OK else self._keeps
-        if code != _library.OK:
-            raise errors.from_code(code, error.message.decode(errors="replace"))
-        return True
+        raise _library.error_of(code)
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits for its end; TimeoutError after `timeout` seconds."""
@@ -69,41 +101,35 @@ class Operation:
                       ctypes.byref(effect))
         return effect.value != 0
 
-    def free(self) -> bool:
-        """Forgets it. False: it still uses arrays."""
-        if self._handle == 0:
-            return True
-        code = _library.library().operation_free(self._handle, None)
-        if code == _library.NOT_DONE:
-            return False
-        self._handle = 0
-        return True
+    def free(self) -> None:
+        """Forgets it. It must have ended."""
+        if self._handle.value != 0:
+            _library.library().operation_free(self._handle, None)
+            self._handle.value = 0
+        self._end()
 
     def __del__(self) -> None:
         try:
-            if self._handle == 0 or self.free():
-                return
-            self.cancel()
-            # Another object takes the arrays over.
-            heir = Operation(self._handle, self._keeps)
-            self._handle = 0
-            _abandon(heir)
+            if self._handle.value == 0:
+                self._end()
+            elif (_library.library().operation_free(self._handle, None)
+                    != _library.NOT_DONE):
+                self._end()
+            else:
+                self._loan.orphaned = True
+                self.cancel()
         except Exception:  # The interpreter ends, or this process was forked.
             pass
-
-
-def _abandon(operation: Operation) -> None:
-    with _abandoned_lock:
-        _abandoned.append(operation)
-        _abandoned[:] = [each for each in _abandoned if not each.free()]
+        finally:
+            self._loan.orphaned = True
 
 
 def begin(function: Callable[..., int], *arguments: Any,
-          keeps: Any = None) -> Operation:
-    """Begins an operation; `keeps` stays alive until it has ended."""
-    handle = ctypes.c_uint64()
-    _library.call(function, *arguments, ctypes.byref(handle))
-    return Operation(handle.value, keeps)
+          arrays: Any = None) -> Operation:
+    """Begins an operation; `arrays` stay until it has ended."""
+    operation = Operation(arrays)
+    operation.begin(function, *arguments)
+    return operation
 
 
 def run(function: Callable[..., int], *arguments: Any,

@@ -38,7 +38,7 @@ class LocalCluster:
         checkpoint_dir: of checkpoints; None: a scratch folder, which goes in the end.
         log_dir: of the servers' logs; None: a scratch folder.
         flags: further flags of `oarlock cluster`, for example lease_s=2,
-            durability="rollback", resume=True.
+            durability="checkpoint", resume=True.
 
     Attributes:
         address: "host:port,host:port", for connect() and join() elsewhere.

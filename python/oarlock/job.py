@@ -88,7 +88,9 @@ class Step:
         def array(value: Any, shape: Tuple[int, ...], name: str) -> Any:
             if value is None:
                 return None
-            result = np.ascontiguousarray(value, np.float32)
+            result = (value if type(value) is np.ndarray
+                      and value.dtype == np.float32 and value.flags.c_contiguous
+                      else np.ascontiguousarray(value, np.float32))
             if result.shape != shape:
                 raise errors.InvalidArgumentError(
                     f"{name} are {result.shape}; {shape} is wanted, a row for each "
@@ -100,9 +102,9 @@ class Step:
         show_floats = array(shows, (distinct,), "shows")
         click_floats = array(clicks, (distinct,), "clicks")
         push = _library.CSparsePush(
-            rows.table.id, 0, rows._keys.handle, floats.ctypes.data, floats.size,
-            None if show_floats is None else show_floats.ctypes.data,
-            None if click_floats is None else click_floats.ctypes.data)
+            rows.table.id, 0, rows._keys.handle, _library.address_of(floats), floats.size,
+            None if show_floats is None else _library.address_of(show_floats),
+            None if click_floats is None else _library.address_of(click_floats))
         _library.call(_library.library().step_add, self._handle,
                       ctypes.byref(push))
 
@@ -116,7 +118,7 @@ class Step:
 
         floats = (table.join(gradients) if isinstance(gradients, dict)
                   else np.ascontiguousarray(gradients, np.float32))
-        push = _library.CDensePush(table.id, 0, floats.ctypes.data, floats.size)
+        push = _library.CDensePush(table.id, 0, _library.address_of(floats), floats.size)
         _library.call(_library.library().step_add_dense, self._handle,
                       ctypes.byref(push))
 

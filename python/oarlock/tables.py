@@ -34,6 +34,9 @@ def key_array(keys: Any, padding: Optional[int] = None
     """
     import numpy as np
 
+    if (padding is None and type(keys) is np.ndarray and keys.dtype == np.uint64
+            and keys.flags.c_contiguous):
+        return keys.reshape(-1), keys.shape, None
     array = np.asarray(keys)
     if array.dtype.kind in "iu":
         flat = array.reshape(-1)
@@ -79,7 +82,8 @@ def hash_texts(texts: Sequence[Union[str, bytes]],
     joined = b"".join(pieces)
     keys = np.empty(len(pieces), np.uint64)
     _library.call(_library.library().hash_texts, joined, len(joined),
-                  offsets.ctypes.data, len(pieces), seed, keys.ctypes.data)
+                  _library.address_of(offsets), len(pieces), seed,
+                  _library.address_of(keys))
     return keys
 
 
@@ -90,7 +94,7 @@ class _KeyHandle:
         handle = ctypes.c_uint64()
         distinct = ctypes.c_size_t()
         _library.call(_library.library().keys_create, job._handle,
-                      keys.ctypes.data, keys.size, ctypes.byref(handle),
+                      _library.address_of(keys), keys.size, ctypes.byref(handle),
                       ctypes.byref(distinct))
         self.handle = handle.value
         self.num_keys = keys.size
@@ -139,7 +143,7 @@ class Rows:
         if self._inverse is None:
             found = np.empty(self._keys.num_keys, np.int32)
             _library.call(_library.library().keys_read, self._keys.handle, None, 0,
-                          found.ctypes.data, found.size)
+                          _library.address_of(found), found.size)
             if self._there is not None:
                 every = np.full(self._there.size, -1, np.int32)
                 every[self._there] = found
@@ -155,7 +159,8 @@ class Rows:
         if self._distinct is None:
             self._distinct = np.empty(self._keys.num_distinct, np.uint64)
             _library.call(_library.library().keys_read, self._keys.handle,
-                          self._distinct.ctypes.data, self._distinct.size, None, 0)
+                          _library.address_of(self._distinct),
+                          self._distinct.size, None, 0)
         return self._distinct
 
     def gather(self) -> "Floats":
@@ -191,13 +196,13 @@ class Rows:
         flat = np.ascontiguousarray(flat)
         sums = np.empty((self._keys.num_distinct, self.table.dim), np.float32)
         _library.call(_library.library().keys_sum, self._keys.handle,
-                      flat.ctypes.data, flat.shape[0], self.table.dim,
-                      sums.ctypes.data, sums.shape[0])
+                      _library.address_of(flat), flat.shape[0], self.table.dim,
+                      _library.address_of(sums), sums.shape[0])
         return sums
 
     def _c_pull(self) -> _library.CPull:
         return _library.CPull(self.table.id, 0, self._keys.handle,
-                              self.values.ctypes.data, self.values.size)
+                              _library.address_of(self.values), self.values.size)
 
     def __len__(self) -> int:
         return self._keys.num_distinct
@@ -269,7 +274,7 @@ def pull_rows(job: "Job", rows: List[Rows],
     """One message to each server for all of them."""
     pulls = (_library.CPull * len(rows))(*[each._c_pull() for each in rows])
     operation = _operation.begin(_library.library().pull_begin, job._handle, pulls,
-                                 len(rows), keeps=rows)
+                                 len(rows), arrays=rows)
     return _operation.Future(operation, finish)
 
 
@@ -297,8 +302,8 @@ class DenseTable(_AnyTable):
 
         values = np.empty(self.size, np.float32)
         operation = _operation.begin(_library.library().pull_dense_begin,
-                                     self.job._handle, self.id, values.ctypes.data,
-                                     values.size, keeps=values)
+                                     self.job._handle, self.id,
+                                     _library.address_of(values), values.size, arrays=values)
         return _operation.Future(operation, lambda: self.split(values))
 
     def split(self, values: "Floats") -> "Dict[str, Floats]":

@@ -416,7 +416,8 @@ absl::Status PushOnce(const MiniWorker& worker, Generation generation,
 
 TEST_P(GrpcParameterClientTest, PushThatComesTwiceIsAppliedOnce) {
   CreateTables({SparseTableOf(1)});
-  DataPlane data_plane(&worker_->connections());
+  CompletionThread completions(&worker_->connections());
+  DataPlane data_plane(&worker_->connections(), &completions);
   RowBatch gradient;
   gradient.keys.Build(std::vector<Key>{Key{42}}, 6);
   gradient.values = {.5f};
