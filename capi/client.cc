@@ -110,15 +110,24 @@ Outcome Client::FindSession(std::shared_ptr<Session>* session) const {
   return {};
 }
 
-void Client::StartThread(std::function<void()> run) {
+absl::Status Client::StartThread(std::function<void()> run) {
+  if (busy_) {
+    return absl::FailedPreconditionError(
+        "the client connects, joins rounds or leaves already; wait for that");
+  }
+  // It has done its last.
   if (thread_.joinable()) thread_.join();
+  busy_ = true;
   thread_ = std::thread([this, run = std::move(run)] {
     try {
       run();
     } catch (const std::exception& failure) {
       Break(failure.what());
     }
+    absl::MutexLock lock(&mutex_);
+    busy_ = false;
   });
+  return absl::OkStatus();
 }
 
 absl::Status Client::Connect(const v1::JoinConfig* join,
@@ -134,8 +143,9 @@ absl::Status Client::Connect(const v1::JoinConfig* join,
     options_.client_name =
         join == nullptr ? "reader" : absl::StrCat("worker ", join->rank());
   }
-  StartThread(
-      [this, config, operation] { RunConnect(config.get(), operation.get()); });
+  OARLOCK_RETURN_IF_ERROR(StartThread([this, config, operation] {
+    RunConnect(config.get(), operation.get());
+  }));
   state_ = State::kConnecting;
   return absl::OkStatus();
 }
@@ -207,6 +217,18 @@ absl::StatusOr<std::string> Client::DoConnect(const v1::JoinConfig* join) {
   return join == nullptr ? "{}" : ToJson(registered);
 }
 
+absl::Status Client::SetRounds(bool joins,
+                               std::shared_ptr<Operation> operation) {
+  absl::MutexLock lock(&mutex_);
+  if (state_ != State::kOpen) {
+    return absl::FailedPreconditionError("the client is not connected");
+  }
+  return StartThread([session = session_, joins, operation] {
+    const absl::Status status = session->SetRounds(joins, operation);
+    if (!status.ok()) operation->Finish(status);
+  });
+}
+
 absl::Status Client::Leave(const absl::Status& outcome,
                            std::shared_ptr<Operation> operation) {
   absl::MutexLock lock(&mutex_);
@@ -217,16 +239,17 @@ absl::Status Client::Leave(const absl::Status& outcome,
     return absl::FailedPreconditionError(
         "a reader has no part in the job that it could leave; free it");
   }
+  OARLOCK_RETURN_IF_ERROR(
+      StartThread([this, session = session_, outcome, operation] {
+        operation->SetCancel([session] { session->Close(); });
+        const absl::Status status = session->Leave(outcome);
+        {
+          absl::MutexLock lock(&mutex_);
+          if (state_ == State::kLeaving) state_ = State::kClosed;
+        }
+        operation->Finish(status);
+      }));
   state_ = State::kLeaving;
-  StartThread([this, session = session_, outcome, operation] {
-    operation->SetCancel([session] { session->Close(); });
-    const absl::Status status = session->Leave(outcome);
-    {
-      absl::MutexLock lock(&mutex_);
-      if (state_ == State::kLeaving) state_ = State::kClosed;
-    }
-    operation->Finish(status);
-  });
   return absl::OkStatus();
 }
 

@@ -45,6 +45,7 @@ class Client {
   // Null `join`: as a reader. FailedPrecondition: it is, or was, connected.
   absl::Status Connect(const v1::JoinConfig* join,
                        std::shared_ptr<Operation> operation);
+  absl::Status SetRounds(bool joins, std::shared_ptr<Operation> operation);
   absl::Status Leave(const absl::Status& outcome,
                      std::shared_ptr<Operation> operation);
 
@@ -67,8 +68,9 @@ class Client {
   // On a thread of its own.
   void RunConnect(const v1::JoinConfig* join, Operation* operation);
   absl::StatusOr<std::string> DoConnect(const v1::JoinConfig* join);
-  // The thread that connects or leaves.
-  void StartThread(std::function<void()> run)
+  // The thread that connects, joins rounds or leaves. FailedPrecondition: it is
+  // at one of these.
+  absl::Status StartThread(std::function<void()> run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   client::ConnectionOptions options_;
@@ -83,6 +85,8 @@ class Client {
   // While it connects: what Close closes.
   client::ServerConnections* connecting_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  // It still runs.
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<Operation>> operations_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -667,6 +667,16 @@ oarlock_code oarlock_lease_begin(oarlock_client client, const char* config,
       });
 }
 
+oarlock_code oarlock_rounds_begin(oarlock_client client, int32_t joins,
+                                  oarlock_operation* operation,
+                                  oarlock_error* error) {
+  return Begin(
+      client, {.has_effect = true}, operation, error,
+      [&](Client& found, const std::shared_ptr<Operation>& begun) -> Outcome {
+        return found.SetRounds(joins != 0, begun);
+      });
+}
+
 oarlock_code oarlock_barrier_begin(oarlock_client client, const char* name,
                                    size_t name_size,
                                    oarlock_operation* operation,

@@ -26,6 +26,10 @@ constexpr uint32_t kBarrierWaitMs = 2000;
 // Others hold the last parts: how soon to ask again.
 constexpr absl::Duration kLeasePause = absl::Milliseconds(50);
 constexpr uint64_t kDefaultBlock = 4096;
+// From the opening of a cut until the coordinator knows its round it asks all
+// servers, once.
+constexpr int kRoundQuestions = 20;
+constexpr absl::Duration kRoundPause = absl::Milliseconds(50);
 // As the coordinator has it.
 constexpr uint64_t kMaxPartsPerWork = 1 << 20;
 
@@ -84,16 +88,16 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
   }
   if (job_ != nullptr) parameters_->SetRun(job_->registration().run());
   if (job_ == nullptr || !job_->takes_cuts()) return;
-  const auto observe = [this](uint64_t cut) {
+  const auto observe = [this](uint64_t cut, uint64_t round) {
     {
       absl::MutexLock lock(&mutex_);
-      marks_.Observe(cut);
+      marks_.Observe(cut, round);
     }
     MarkIfDue();
   };
-  parameters_->SetCutObserver(observe);
-  job_->SetCutObserver(
-      [observe](uint64_t cut, uint64_t /*round*/) { observe(cut); });
+  parameters_->SetCutObserver(
+      [observe](uint64_t cut) { observe(cut, /*round=*/0); });
+  job_->SetCutObserver(observe);
 }
 
 Session::~Session() {
@@ -418,19 +422,23 @@ absl::Status Session::Push(Step* step, OperationPtr operation) {
     if (part.examples.empty()) push.sparse.clear();
     if (part.dense_examples.empty()) push.dense.clear();
   }
+  uint64_t number = 0;
   {
     absl::MutexLock lock(&mutex_);
+    OARLOCK_RETURN_IF_ERROR(AddRest(&push));
     ++pushes_under_way_;
-    push.cut = marks_.Begin(
+    number = marks_.Begin(
         part.phase_name,
-        part.repairs ? std::vector<data::ExampleRange>() : part.examples);
+        part.repairs ? std::vector<data::ExampleRange>() : part.examples,
+        push.round);
+    if (push.round == 0) push.cut = number;
   }
-  parameters_->Push(push, /*versions=*/nullptr, memory,
-                    [this, part, lease, cut = push.cut,
-                     operation](const absl::Status& status) {
-                      OnPushDone(part, lease, cut, status);
-                      operation->Finish(status);
-                    });
+  parameters_->Push(
+      push, /*versions=*/nullptr, memory,
+      [this, part, lease, number, operation](const absl::Status& status) {
+        OnPushDone(part, lease, number, status);
+        operation->Finish(status);
+      });
   // It is sent: whoever cancels it only stops waiting for it.
   operation->SetCancel([operation = operation.get()] {
     operation->Finish(absl::CancelledError(
@@ -439,12 +447,65 @@ absl::Status Session::Push(Step* step, OperationPtr operation) {
   return absl::OkStatus();
 }
 
-void Session::OnPushDone(const Part& part, uint64_t lease, uint64_t cut,
+absl::Status Session::AddRest(client::PushRequest* push) {
+  bool sync = false;
+  for (const auto& [id, config] : tables_) {
+    sync = sync || config->mode() == v1::SYNC;
+  }
+  if (!sync) return absl::OkStatus();
+  if (!in_rounds_) {
+    return absl::FailedPreconditionError(
+        "the job's tables are of sync mode, and this worker takes no part in "
+        "rounds; join them first");
+  }
+  static const auto* const no_keys = new client::KeyBatch;
+  for (const auto& [id, config] : tables_) {
+    const TableId table = id;
+    const auto is_of = [table](const auto& gradients) {
+      return gradients.table == table;
+    };
+    if (config->has_sparse() &&
+        std::none_of(push->sparse.begin(), push->sparse.end(), is_of)) {
+      push->sparse.push_back({.table = table, .keys = no_keys});
+    } else if (config->has_dense() &&
+               std::none_of(push->dense.begin(), push->dense.end(), is_of)) {
+      push->dense.push_back({.table = table});
+    }
+  }
+  push->round = ++last_round_;
+  return absl::OkStatus();
+}
+
+absl::Status Session::SetRounds(bool joins, OperationPtr operation) {
+  OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  absl::StatusOr<uint64_t> complete = 0;
+  if (joins) {
+    complete = job_->JoinRounds();
+  } else {
+    OARLOCK_RETURN_IF_ERROR(job_->LeaveRounds());
+  }
+  OARLOCK_RETURN_IF_ERROR(complete.status());
+  {
+    absl::MutexLock lock(&mutex_);
+    in_rounds_ = joins;
+    if (joins) {
+      last_round_ = *complete;
+      marks_.JoinedRounds(*complete);
+    } else {
+      marks_.LeftRounds();
+    }
+  }
+  MarkIfDue();
+  operation->Finish({}, absl::StrCat("{\"complete\": ", *complete, "}"));
+  return absl::OkStatus();
+}
+
+void Session::OnPushDone(const Part& part, uint64_t lease, uint64_t number,
                          const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     if (status.ok() && lease != 0) leases_.SetDone(part.phase_name, lease);
-    marks_.End(cut, status.ok());
+    marks_.End(number, status.ok());
     --pushes_under_way_;
   }
   MarkIfDue();
@@ -662,6 +723,21 @@ absl::Status Session::Call(
   return absl::OkStatus();
 }
 
+absl::Status Session::LearnRound() {
+  for (int i = 0; i < kRoundQuestions; ++i) {
+    OARLOCK_RETURN_IF_ERROR(job_->Report());
+    absl::MutexLock lock(&mutex_);
+    const auto known = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !marks_.AwaitsRound();
+    };
+    if (servers_->clock().AwaitFor(&mutex_, absl::Condition(&known),
+                                   kRoundPause)) {
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Session::TellRest() {
   std::vector<std::string> phases;
   std::optional<StepMarks::Mark> rest;
@@ -708,6 +784,27 @@ absl::Status Session::Leave(const absl::Status& outcome) {
       return pushes_under_way_ == 0 && !marks_.marking();
     };
     mutex_.Await(absl::Condition(&idle));
+  }
+  bool in_rounds;
+  {
+    absl::MutexLock lock(&mutex_);
+    in_rounds = in_rounds_;
+  }
+  if (in_rounds) {
+    // Who gives up is withdrawn from them by its end.
+    OARLOCK_RETURN_IF_ERROR(outcome.ok() ? job_->LeaveRounds()
+                                         : absl::OkStatus());
+    absl::MutexLock lock(&mutex_);
+    marks_.LeftRounds();
+  }
+  if (outcome.ok() && job_->takes_cuts()) {
+    OARLOCK_RETURN_IF_ERROR(LearnRound());
+    MarkIfDue();
+    absl::MutexLock lock(&mutex_);
+    const auto marked = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !marks_.marking();
+    };
+    mutex_.Await(absl::Condition(&marked));
   }
   absl::Status told = outcome.ok() ? TellRest() : absl::OkStatus();
   const absl::Status left = job_->Finish(outcome.ok() ? told : outcome);

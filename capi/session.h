@@ -131,6 +131,9 @@ class Session {
   uint32_t worker_index() const;
   uint64_t worker_generation() const;
 
+  // Blocks: takes part in every round from the next one on, or in none any
+  // more.
+  absl::Status SetRounds(bool joins, OperationPtr operation);
   // Blocks: waits for the pushes under way, tells what is done, and leaves.
   absl::Status Leave(const absl::Status& outcome);
 
@@ -153,7 +156,12 @@ class Session {
   // Cancelling the operation cancels the call of this number.
   void CancelBy(const OperationPtr& operation, uint64_t number);
 
-  void OnPushDone(const Part& part, uint64_t lease, uint64_t cut,
+  // Sync: a round has every table of the job, and a number.
+  absl::Status AddRest(client::PushRequest* push)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Asks until the round of the newest cut is known, or often enough.
+  absl::Status LearnRound();
+  void OnPushDone(const Part& part, uint64_t lease, uint64_t number,
                   const absl::Status& status);
   // Makes the mark that is due, if there is one.
   void MarkIfDue();
@@ -185,6 +193,9 @@ class Session {
   std::set<uint64_t> open_lease_requests_ ABSL_GUARDED_BY(mutex_);
   uint64_t pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool in_rounds_ ABSL_GUARDED_BY(mutex_) = false;
+  // The last one that this worker has pushed to.
+  uint64_t last_round_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   StepMarks marks_ ABSL_GUARDED_BY(mutex_);
 

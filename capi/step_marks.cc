@@ -24,41 +24,62 @@ std::vector<v1::TrainedExamples> StepMarks::Mark::ToProto() const {
 }
 
 uint64_t StepMarks::Begin(const std::string& phase_name,
-                          const std::vector<data::ExampleRange>& examples) {
-  ++under_way_[cut_];
+                          const std::vector<data::ExampleRange>& examples,
+                          uint64_t round) {
+  const uint64_t number = sync_ ? round : cut_;
+  ++under_way_[number];
   if (!examples.empty()) {
-    data::ExampleIntervals& trained = trained_[cut_][phase_name];
+    data::ExampleIntervals& trained = trained_[number][phase_name];
     for (const data::ExampleRange& range : examples) trained.Add(range);
   }
-  return cut_;
+  return number;
 }
 
-void StepMarks::End(uint64_t cut, bool ok) {
-  const auto count = under_way_.find(cut);
+void StepMarks::End(uint64_t number, bool ok) {
+  const auto count = under_way_.find(number);
   OARLOCK_CHECK(count != under_way_.end());
   if (--count->second == 0) under_way_.erase(count);
   if (!ok) failed_ = true;
+  if (sync_) last_round_ = std::max(last_round_, number);
+}
+
+void StepMarks::Observe(uint64_t cut, uint64_t round) {
+  opened_ = std::max(opened_, cut);
+  if (!sync_) {
+    newest_ = std::max(newest_, cut);
+    return;
+  }
+  if (round == 0 || cut <= newest_) return;
+  newest_ = cut;
+  newest_round_ = round;
+}
+
+void StepMarks::JoinedRounds(uint64_t complete) {
+  sync_ = in_rounds_ = true;
+  last_round_ = std::max(last_round_, complete);
 }
 
 std::optional<StepMarks::Mark> StepMarks::TakeDue() {
   if (failed_ || marking_) return std::nullopt;
-  if (newest_ > cut_) {
+  if (newest_ > cut_ &&
+      (!sync_ || !in_rounds_ || last_round_ >= newest_round_)) {
     cut_ = newest_;
     due_ = true;
   }
+  const uint64_t limit = sync_ ? newest_round_ + 1 : cut_;
   if (!due_) return std::nullopt;
-  if (!under_way_.empty() && under_way_.begin()->first < cut_) {
+  if (!under_way_.empty() && under_way_.begin()->first < limit) {
     return std::nullopt;
   }
   due_ = false;
   marking_ = true;
-  return Take(cut_);
+  return Take(cut_, limit);
 }
 
-StepMarks::Mark StepMarks::Take(uint64_t cut) {
+StepMarks::Mark StepMarks::Take(uint64_t cut, uint64_t limit) {
   Mark mark;
   mark.cut = cut;
-  const auto end = trained_.lower_bound(cut);
+  const auto end = trained_.lower_bound(limit);
   for (auto it = trained_.begin(); it != end; ++it) {
     for (const auto& [name, examples] : it->second) {
       mark.trained[name].Merge(examples);
@@ -77,7 +98,7 @@ void StepMarks::EndMark(const Mark& mark, bool ok) {
 
 std::optional<StepMarks::Mark> StepMarks::TakeRest() {
   if (failed_ || trained_.empty()) return std::nullopt;
-  Mark mark = Take(std::max(cut_, newest_) + 1);
+  Mark mark = Take(std::max({cut_, newest_, opened_}) + 1, ~uint64_t{0});
   if (mark.trained.empty()) return std::nullopt;
   return mark;
 }

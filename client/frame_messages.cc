@@ -76,9 +76,12 @@ grpc::ByteBuffer FrameDensePush(const v1::RequestHeader& header,
                                 const std::shared_ptr<const void>& owner) {
   const size_t begin = BlockOffset(config, run.block_begin);
   const size_t end = BlockOffset(config, run.block_end);
-  const grpc::Slice values = ValuesSlice(
-      formats.push, absl::MakeConstSpan(dense.gradients + begin, end - begin),
-      owner);
+  const grpc::Slice values =
+      begin == end ? grpc::Slice()
+                   : ValuesSlice(formats.push,
+                                 absl::MakeConstSpan(dense.gradients + begin,
+                                                     end - begin),
+                                 owner);
   const bool says_versions =
       config.staleness_power() > 0 && !dense.known_versions.empty();
   return wire::EncodePushDenseRequest(

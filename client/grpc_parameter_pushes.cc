@@ -69,6 +69,11 @@ std::vector<GrpcParameterClient::PushMessage> GrpcParameterClient::SplitPush(
         dense.updated == nullptr ? 0 : wire::ValueBytes(formats_.pull));
     PushMessage message;
     message.dense = &dense;
+    // A round's push that has nothing for the table.
+    if (dense.gradients == nullptr) {
+      end_table(begin, message);
+      continue;
+    }
     for (const BlockRun& run :
          SplitBlocks(map, TableOf(dense.table).dense(), bytes_per_value)) {
       messages.push_back(message);

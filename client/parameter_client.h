@@ -72,6 +72,7 @@ struct SparseGradients {
 // Gradients of a whole dense table.
 struct DenseGradients {
   TableId table;
+  // Null: none, which only a push of a round may have.
   const float* gradients = nullptr;
   // Number of steps whose gradients are summed up.
   uint32_t num_steps = 1;

@@ -98,6 +98,7 @@ _SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "step_push_begin": (_HANDLE, _TO_HANDLE),
     "step_free": (_HANDLE,),
     "lease_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
+    "rounds_begin": (_HANDLE, ctypes.c_int32, _TO_HANDLE),
     "barrier_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
     "call_begin": (_HANDLE, ctypes.c_uint32, _TEXT, _SIZE, _TEXT, _SIZE,
                    _TO_HANDLE),

@@ -6,7 +6,7 @@ import time
 import types
 import weakref
 from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
-                    Tuple, Type, Union)
+                    Set, Tuple, Type, Union)
 
 from oarlock import _library, _log, _operation, errors, rules, tables
 
@@ -183,6 +183,8 @@ class Job:
         self._config = config
         self._handle = 0
         self._tables: Dict[str, Any] = {}
+        # Sync mode: works whose parts are all trained.
+        self._finished: Set[str] = set()
         self._lock = threading.Lock()
         self.rank: Optional[int] = None
         self.world: Optional[int] = None
@@ -410,6 +412,9 @@ class Job:
         Raises:
             FailedPreconditionError: this run has finished it.
         """
+        if self.mode == "sync":
+            yield from self._split(name, epoch, total, block)
+            return
         text = _library.to_json({"name": name, "epoch": epoch, "total": total,
                                  "block": block})
         while True:
@@ -421,6 +426,42 @@ class Job:
             yield part
             if not part._stepped:
                 self.step(part).begin().result()
+
+    def _split(self, name: str, epoch: int, total: int,
+               block: int) -> Iterator[Part]:
+        """The parts of a work in sync mode: part i is worker i mod world's."""
+        assert self.rank is not None and self.world is not None
+        work = f"{name}/{epoch}"
+        if work in self._finished:
+            raise errors.FailedPreconditionError(
+                f"'{work}' is finished: all of its parts were trained in this run; "
+                "lease another epoch or another name")
+        self.join_rounds()
+        try:
+            # All are members before the first round.
+            self.barrier(f"{work}/members")
+            for begin in range(self.rank * block, total, self.world * block):
+                part = Part({"lease": 0, "repairs": False, "ranges": [
+                    {"begin": begin, "end": min(begin + block, total)}]})
+                yield part
+                if not part._stepped:
+                    self.step(part).begin().result()
+        finally:
+            self.leave_rounds()
+        self.barrier(f"{work}/trained")
+        self._finished.add(work)
+
+    def join_rounds(self) -> None:
+        """Sync mode: this worker has a part in every round from the next one on.
+
+        A step is its part of one round, which is applied when all have pushed.
+        lease() does this by itself.
+        """
+        _operation.run(_library.library().rounds_begin, self._handle, 1)
+
+    def leave_rounds(self) -> None:
+        """Sync mode: the others' rounds wait for this worker no more."""
+        _operation.run(_library.library().rounds_begin, self._handle, 0)
 
     # -- The job --------------------------------------------------------------
 

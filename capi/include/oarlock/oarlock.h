@@ -312,6 +312,15 @@ OARLOCK_API oarlock_code oarlock_lease_begin(oarlock_client client,
                                              oarlock_operation* operation,
                                              oarlock_error* error);
 
+/* Operation, sync mode: from the next round on this worker has a part in every
+ * round, or (`joins` 0) in none any more. A round is applied when all of its
+ * workers have pushed; each step is this worker's part of one, and has every
+ * table that the client has created or opened. Result: {"complete": rounds}. */
+OARLOCK_API oarlock_code oarlock_rounds_begin(oarlock_client client,
+                                              int32_t joins,
+                                              oarlock_operation* operation,
+                                              oarlock_error* error);
+
 /* Operation: ends when all live workers have called it with this name. Each name
  * is passed once. */
 OARLOCK_API oarlock_code oarlock_barrier_begin(oarlock_client client,
