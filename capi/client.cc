@@ -47,7 +47,9 @@ absl::StatusOr<std::shared_ptr<Client>> Client::Create(
         "server_endpoints is empty; name at least one server, for example "
         "127.0.0.1:6174");
   }
-  if (!config.job_id().empty()) options.job_id = config.job_id();
+  if (const std::string& job_id = config.job_id(); !job_id.empty()) {
+    options.job_id = job_id;
+  }
   options.client_name = config.client_name();
   OARLOCK_ASSIGN_OR_RETURN(
       options.connect_timeout,
@@ -84,7 +86,8 @@ absl::StatusOr<std::shared_ptr<Client>> Client::Create(
 
 std::shared_ptr<Operation> Client::NewOperation(
     const Operation::Options& options) {
-  auto operation = std::make_shared<Operation>(event_, options);
+  auto operation =
+      std::make_shared<Operation>(event_, options, *options_.clocks.monotonic);
   absl::MutexLock lock(&mutex_);
   if (operations_.size() == operations_.capacity()) {
     std::erase_if(operations_, [](const std::weak_ptr<Operation>& each) {

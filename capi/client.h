@@ -17,7 +17,7 @@
 #include "capi/operation.h"
 #include "capi/outcome.h"
 #include "capi/session.h"
-#include "client/frame_messages.h"
+#include "client/messages/frame_messages.h"
 #include "client/server_connections.h"
 #include "proto/config/client_config.pb.h"
 

@@ -39,27 +39,29 @@ Method Of(const char* name,
 
 // Those that the session does not do by itself.
 const std::vector<Method>& Methods() {
-  using namespace v1;  // NOLINT: two names of each line are of it
   static const auto* const methods = new std::vector<Method>{
-      Of<JobStatusRequest, JobStatusResponse>(
+      Of<v1::JobStatusRequest, v1::JobStatusResponse>(
           "CoordinatorService/GetJobStatus"),
-      Of<CheckpointRequest, CheckpointResponse>("CoordinatorService/Checkpoint",
-                                                kLongTimeout),
-      Of<ReportEvaluationRequest, ReportEvaluationResponse>(
+      Of<v1::CheckpointRequest, v1::CheckpointResponse>(
+          "CoordinatorService/Checkpoint", kLongTimeout),
+      Of<v1::ReportEvaluationRequest, v1::ReportEvaluationResponse>(
           "CoordinatorService/ReportEvaluation"),
-      Of<StopTrainingRequest, StopTrainingResponse>(
+      Of<v1::StopTrainingRequest, v1::StopTrainingResponse>(
           "CoordinatorService/StopTraining"),
-      Of<BeginEpochRequest, BeginEpochResponse>(
+      Of<v1::BeginEpochRequest, v1::BeginEpochResponse>(
           "CoordinatorService/BeginEpoch"),
-      Of<RecordFileRequest, RecordFileResponse>(
+      Of<v1::RecordFileRequest, v1::RecordFileResponse>(
           "CoordinatorService/RecordFile"),
-      Of<ListFilesRequest, ListFilesResponse>("CoordinatorService/ListFiles"),
-      Of<DrainRequest, DrainResponse>("CoordinatorService/Drain"),
-      Of<ServerStatusRequest, ServerStatusResponse>(
+      Of<v1::ListFilesRequest, v1::ListFilesResponse>(
+          "CoordinatorService/ListFiles"),
+      Of<v1::DrainRequest, v1::DrainResponse>("CoordinatorService/Drain"),
+      Of<v1::ServerStatusRequest, v1::ServerStatusResponse>(
           "ServerAdminService/GetServerStatus"),
-      Of<HotKeysRequest, HotKeysResponse>("ServerAdminService/GetHotKeys"),
-      Of<EvictRequest, EvictResponse>("ServerAdminService/Evict", kLongTimeout),
-      Of<ListChangesRequest, ListChangesResponse>(
+      Of<v1::HotKeysRequest, v1::HotKeysResponse>(
+          "ServerAdminService/GetHotKeys"),
+      Of<v1::EvictRequest, v1::EvictResponse>("ServerAdminService/Evict",
+                                              kLongTimeout),
+      Of<v1::ListChangesRequest, v1::ListChangesResponse>(
           "ServerAdminService/ListChanges"),
   };
   return *methods;

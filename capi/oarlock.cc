@@ -1,5 +1,5 @@
-// The functions of oarlock.h: find what a handle means, check what the caller
-// gave, and pass it on.
+// The functions of oarlock.h: they find what a handle means, check what the
+// caller gave, and call what does it.
 
 #include "capi/include/oarlock/oarlock.h"
 
@@ -236,7 +236,8 @@ Outcome CheckTables(const void* array, size_t count, const char* name) {
 }  // namespace
 }  // namespace oarlock::capi
 
-using namespace oarlock::capi;  // NOLINT: this file is its outside
+// NOLINTNEXTLINE(google-build-using-namespace): this file is its outside
+using namespace oarlock::capi;
 using oarlock::ServerIndex;
 using oarlock::TableId;
 namespace v1 = oarlock::v1;

@@ -67,7 +67,7 @@ bool Operation::done() const {
 
 bool Operation::Wait(absl::Duration timeout) const {
   absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithTimeout(absl::Condition(&done_), timeout);
+  return clock_.AwaitFor(&mutex_, absl::Condition(&done_), timeout);
 }
 
 Outcome Operation::outcome() const {

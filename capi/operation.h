@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "capi/outcome.h"
 
 namespace oarlock::capi {
@@ -41,8 +42,10 @@ class Operation {
     bool borrows = false;
   };
 
-  Operation(std::shared_ptr<const EndEvent> event, const Options& options)
-      : event_(std::move(event)), options_(options) {}
+  // Waits by `clock`, which outlives this.
+  Operation(std::shared_ptr<const EndEvent> event, const Options& options,
+            const Clock& clock)
+      : event_(std::move(event)), options_(options), clock_(clock) {}
 
   const Options& options() const { return options_; }
 
@@ -63,6 +66,7 @@ class Operation {
  private:
   const std::shared_ptr<const EndEvent> event_;
   const Options options_;
+  const Clock& clock_;
 
   mutable absl::Mutex mutex_;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;

@@ -20,7 +20,8 @@ struct Outcome {
   Outcome(oarlock_code code, std::string message)
       : code(code), message(std::move(message)) {}
   // Codes of absl are those of gRPC, 1 to 16.
-  Outcome(const absl::Status& status)  // NOLINT: converts, as StatusOr does
+  // NOLINTNEXTLINE(google-explicit-constructor): converts, as StatusOr does
+  Outcome(const absl::Status& status)
       : code(status.raw_code()), message(status.message()) {}
 
   bool ok() const { return code == OARLOCK_OK; }

@@ -561,13 +561,13 @@ absl::Status Session::Lease(const v1::LeaseConfig& config,
   if (config.block() == 0) call->config.set_block(kDefaultBlock);
   call->phase_name = absl::StrCat(config.name(), "/", config.epoch());
   call->operation = operation;
-  const uint64_t num_parts =
+  const uint64_t num_blocks =
       (config.total() + call->config.block() - 1) / call->config.block();
   if (config.name().empty() || config.total() == 0 ||
-      num_parts > kMaxPartsPerWork) {
+      num_blocks > kMaxPartsPerWork) {
     return absl::InvalidArgumentError(absl::StrCat(
         "work '", config.name(), "' of ", config.total(), " examples in ",
-        num_parts, " blocks of ", call->config.block(),
+        num_blocks, " blocks of ", call->config.block(),
         "; legal are a name, at least one example and up to ", kMaxPartsPerWork,
         " blocks"));
   }

@@ -1,7 +1,6 @@
 #include "cli/commands.h"
 
 #include "cli/checkpoint/checkpoint_command.h"
-#include "cli/cluster_command.h"
 #include "cli/completion_command.h"
 #include "cli/ctl/ctl_command.h"
 #include "cli/doctor/doctor_command.h"
@@ -11,7 +10,8 @@
 #include "cli/launch_command.h"
 #include "cli/man_command.h"
 #include "cli/quickstart_command.h"
-#include "cli/server_command.h"
+#include "cli/server/cluster_command.h"
+#include "cli/server/server_command.h"
 #include "cli/train/train_command.h"
 #include "cli/version_command.h"
 #include "flags/command_line.h"

@@ -25,11 +25,11 @@
 #include "client/acknowledged_pushes.h"
 #include "client/completion_thread.h"
 #include "client/data_plane.h"
-#include "client/frame_messages.h"
+#include "client/messages/frame_messages.h"
+#include "client/messages/split_messages.h"
 #include "client/newest_cut.h"
 #include "client/parameter_client.h"
 #include "client/server_connections.h"
-#include "client/split_messages.h"
 #include "proto/v1/parameter.pb.h"
 #include "proto/v1/server_admin.pb.h"
 

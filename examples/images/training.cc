@@ -206,8 +206,9 @@ class Training {
             of_batch.mean_loss(), "; lower --learning_rate"));
       }
       if (config_.print_steps() > 0 && step % config_.print_steps() == 0) {
-        oarlock::Log().info("epoch {} step {}  loss {:.4f}  accuracy {:.4f}", epoch + 1,
-                   step, of_batch.mean_loss(), scores.accuracy());
+        oarlock::Log().info("epoch {} step {}  loss {:.4f}  accuracy {:.4f}",
+                            epoch + 1, step, of_batch.mean_loss(),
+                            scores.accuracy());
       }
     }
     OARLOCK_RETURN_IF_ERROR(optimizer_->EndEpoch());

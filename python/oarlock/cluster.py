@@ -35,8 +35,8 @@ class LocalCluster:
 
     Args:
         servers: how many.
-        checkpoint_dir: of checkpoints; None: a scratch folder, which goes in the end.
-        log_dir: of the servers' logs; None: a scratch folder.
+        checkpoint_dir: of checkpoints; None: a temporary folder, which goes in the end.
+        log_dir: of the servers' logs; None: a temporary folder.
         flags: further flags of `oarlock cluster`, for example lease_s=2,
             durability="checkpoint", resume=True.
 

@@ -123,7 +123,7 @@ class Step:
                       ctypes.byref(push))
 
     def begin(self) -> "_operation.Future[None]":
-        """Pushes without waiting for the answer. Once; instead of leaving a block."""
+        """Pushes without waiting for the responses. Once; instead of leaving a block."""
         if self.part is not None:
             self.part._stepped = True
         operation = _operation.begin(_library.library().step_push_begin,

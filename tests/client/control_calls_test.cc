@@ -54,8 +54,8 @@ class ControlCallsTest : public ::testing::Test {
     ASSERT_TRUE(connections.ok()) << connections.status();
     connections_ = *std::move(connections);
     completions_ = std::make_unique<CompletionThread>(connections_.get());
-    calls_ = std::make_unique<ControlCalls>(connections_.get(),
-                                            completions_.get());
+    calls_ =
+        std::make_unique<ControlCalls>(connections_.get(), completions_.get());
   }
 
   v1::BarrierRequest ArrivalOf(const GrpcJobClient& job) {
@@ -73,7 +73,7 @@ class ControlCallsTest : public ::testing::Test {
   std::unique_ptr<ControlCalls> calls_;
 };
 
-TEST_F(ControlCallsTest, AnAnswerIsGivenAsAMessage) {
+TEST_F(ControlCallsTest, AResponseIsGivenAsAMessage) {
   Outcome<v1::JobStatusResponse> status;
   calls_->Start<v1::JobStatusResponse>(ServerIndex(0), kStatusPath,
                                        v1::JobStatusRequest(), status.Setter());
@@ -140,9 +140,9 @@ TEST_F(ControlCallsTest, WhatIsUnderWayEndsWithTheClient) {
   Outcome<v1::JobStatusResponse> delayed;
   calls_->Start<v1::BarrierResponse>(ServerIndex(0), kBarrierPath,
                                      ArrivalOf(**job), waits.Setter());
-  calls_->StartAfter<v1::JobStatusResponse>(
-      absl::Hours(1), ServerIndex(0), kStatusPath, v1::JobStatusRequest(),
-      delayed.Setter());
+  calls_->StartAfter<v1::JobStatusResponse>(absl::Hours(1), ServerIndex(0),
+                                            kStatusPath, v1::JobStatusRequest(),
+                                            delayed.Setter());
   calls_.reset();
   EXPECT_EQ(waits.Status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(delayed.Status().code(), absl::StatusCode::kCancelled);

@@ -15,7 +15,7 @@ from oarlock_testing import eventually, oarlock, processes_named
 HERE = pathlib.Path(__file__).absolute().parent
 
 SCRIPT = """
-import os, sys, time
+import os, sys, threading
 sys.path.insert(0, %(tests)r)
 from oarlock_testing import oarlock
 cluster = oarlock.LocalCluster(servers=2)
@@ -84,7 +84,7 @@ class ClusterTest(unittest.TestCase):
     def test_it_ends_with_its_process_though_a_forked_child_lives(self):
         process, pids, folder = self.start(
             "child = os.fork()\n"
-            "if child == 0: time.sleep(60); os._exit(0)\n"
+            "if child == 0: threading.Event().wait(60); os._exit(0)\n"
             "print(child, flush=True)\n"
             "os.kill(os.getpid(), 9)")
         child = int(process.stdout.readline())

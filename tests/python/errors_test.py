@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 import numpy as np
@@ -125,8 +124,8 @@ class ErrorsTest(unittest.TestCase):
             "from oarlock_testing import oarlock\n"
             "job = oarlock.join(sys.argv[1], rank=0, world=2,"
             " token_file=sys.argv[2])\n"
-            "print('waits', flush=True)\n"
             "try:\n"
+            "    print('waits', flush=True)\n"
             "    job.barrier('nobody else comes')\n"
             "except KeyboardInterrupt:\n"
             "    print('interrupted', flush=True)\n"
@@ -136,7 +135,6 @@ class ErrorsTest(unittest.TestCase):
                 [sys.executable, "-c", script, cluster.address,
                  cluster.token_file], stdout=subprocess.PIPE, text=True)
             self.assertEqual(waits.stdout.readline(), "waits\n")
-            time.sleep(0.1)
             waits.send_signal(signal.SIGINT)
             self.assertEqual(waits.stdout.readline(), "interrupted\n")
             self.assertEqual(waits.wait(timeout=30), 0)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
@@ -17,7 +18,7 @@ def eventually(condition, seconds=30.0):
     while not condition():
         if time.monotonic() >= deadline:
             return False
-        time.sleep(0.01)
+        threading.Event().wait(0.01)
     return True
 
 

@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).absolute().parent
 
 # A worker that says when it is in a step, and waits there to be killed.
 WORKER = """
-import sys, time
+import sys, threading
 sys.path.insert(0, %(tests)r)
 from oarlock_testing import oarlock
 import numpy as np
@@ -31,7 +31,7 @@ for part in job.lease(%(name)r, total=%(total)d, block=10):
         count += 1
         if count == %(stop_at)d:
             print("in a step", flush=True)
-            time.sleep(600)
+            threading.Event().wait()
 job.leave()
 print("done", count, flush=True)
 """

@@ -18,7 +18,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/status_macros.h"
 #include "client/key_batch.h"
-#include "client/split_messages.h"
+#include "client/messages/split_messages.h"
 #include "cluster/wire_version.h"
 #include "data/order/example_reader.h"
 #include "data/parse/bad_lines.h"

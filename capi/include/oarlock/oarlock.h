@@ -10,13 +10,14 @@
  *   told; oarlock_cancel ends the wait; oarlock_operation_free forgets it.
  * - Every function returns a code, OARLOCK_OK or why not, and describes it in
  *   `error`, which the caller hands in; NULL: it wants no text.
- * - Nothing calls back into the program. No thread of the library runs its code.
+ * - Nothing calls back into the program. No thread of the library runs its
+ * code.
  * - Configurations and results are JSON of published messages
  *   (proto/config/client_config.proto, proto/v1/table.proto): UTF-8, with a
  *   length, no 0 at the end.
  * - Functions may be called from any thread, at once.
- * - In a process that was forked after the first client was made, every function
- *   returns OARLOCK_FORKED and touches nothing.
+ * - In a process that was forked after the first client was made, every
+ * function returns OARLOCK_FORKED and touches nothing.
  * - Nothing of the process is changed: no signal handler or mask, no setting of
  *   malloc, no line on standard output or error (see oarlock_log_read).
  * - An invariant of the library that is broken makes its client unusable, not
@@ -131,15 +132,13 @@ OARLOCK_API oarlock_code oarlock_join_begin(oarlock_client client,
                                             oarlock_operation* operation,
                                             oarlock_error* error);
 
-/* Operation: the worker leaves. `succeeded` 0: it gives up, for this reason, one
- * sentence; what it had leased goes to others. Pushes under way are waited for.
- * Afterwards the client answers nothing but oarlock_client_free. Result: {}. */
-OARLOCK_API oarlock_code oarlock_leave_begin(oarlock_client client,
-                                             int32_t succeeded,
-                                             const char* reason,
-                                             size_t reason_size,
-                                             oarlock_operation* operation,
-                                             oarlock_error* error);
+/* Operation: the worker leaves. `succeeded` 0: it gives up, for this reason,
+ * one sentence; what it had leased goes to others. Pushes under way are waited
+ * for. Afterwards the client answers nothing but oarlock_client_free. Result:
+ * {}. */
+OARLOCK_API oarlock_code oarlock_leave_begin(
+    oarlock_client client, int32_t succeeded, const char* reason,
+    size_t reason_size, oarlock_operation* operation, oarlock_error* error);
 
 /* Whether the worker still takes part: OK, ABORTED (fenced), CANCELLED (the job
  * is being ended, and why). Asks nobody. */
@@ -148,8 +147,8 @@ OARLOCK_API oarlock_code oarlock_alive(oarlock_client client,
 
 /* -- Operations ---------------------------------------------------------- */
 
-/* Waits for at most `timeout_ms` milliseconds, 0: not at all. OARLOCK_OK: it has
- * succeeded. OARLOCK_NOT_DONE: not yet. Else why it failed. */
+/* Waits for at most `timeout_ms` milliseconds, 0: not at all. OARLOCK_OK: it
+ * has succeeded. OARLOCK_NOT_DONE: not yet. Else why it failed. */
 OARLOCK_API oarlock_code oarlock_wait(oarlock_operation operation,
                                       uint32_t timeout_ms,
                                       oarlock_error* error);
@@ -160,8 +159,8 @@ OARLOCK_API oarlock_code oarlock_wait(oarlock_operation operation,
 OARLOCK_API oarlock_code oarlock_cancel(oarlock_operation operation,
                                         int32_t* effect, oarlock_error* error);
 
-/* The result of an operation that has succeeded, `*size` bytes of JSON. `buffer`
- * NULL or `capacity` below that: TOO_SMALL, with the size. */
+/* The result of an operation that has succeeded, `*size` bytes of JSON.
+ * `buffer` NULL or `capacity` below that: TOO_SMALL, with the size. */
 OARLOCK_API oarlock_code oarlock_result(oarlock_operation operation,
                                         char* buffer, size_t capacity,
                                         size_t* size, oarlock_error* error);
@@ -173,8 +172,8 @@ OARLOCK_API oarlock_code oarlock_operation_free(oarlock_operation operation,
 
 /* -- Tables -------------------------------------------------------------- */
 
-/* Operation: creates the table on all servers, or makes sure that it is the same
- * as theirs. `config`: JSON of TableConfig; id 0: the one of its name
+/* Operation: creates the table on all servers, or makes sure that it is the
+ * same as theirs. `config`: JSON of TableConfig; id 0: the one of its name
  * (oarlock_table_id). Result: JSON of TableConfig. Errors: ALREADY_EXISTS (it
  * differs, and how); INVALID_ARGUMENT; FAILED_PRECONDITION for a reader. */
 OARLOCK_API oarlock_code oarlock_create_table_begin(
@@ -222,12 +221,9 @@ OARLOCK_API oarlock_code oarlock_keys_free(oarlock_keys keys,
 
 /* Keys of texts: XXH64 with this seed of each of `count` texts; text i is bytes
  * offsets[i] to offsets[i + 1] of `bytes`. */
-OARLOCK_API oarlock_code oarlock_hash_texts(const char* bytes,
-                                            size_t bytes_size,
-                                            const int64_t* offsets,
-                                            size_t count, uint64_t seed,
-                                            uint64_t* keys,
-                                            oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_hash_texts(
+    const char* bytes, size_t bytes_size, const int64_t* offsets, size_t count,
+    uint64_t seed, uint64_t* keys, oarlock_error* error);
 
 /* -- Pulls and pushes ---------------------------------------------------- */
 
@@ -292,9 +288,9 @@ OARLOCK_API oarlock_code oarlock_step_add(oarlock_step step,
 OARLOCK_API oarlock_code oarlock_step_add_dense(oarlock_step step,
                                                 const oarlock_dense_push* push,
                                                 oarlock_error* error);
-/* Operation: pushes the step, once. A step without gradients is pushed, too: its
- * part is done. Result: {}. Errors: those of pulls; INVALID_ARGUMENT also for a
- * gradient that is not finite. */
+/* Operation: pushes the step, once. A step without gradients is pushed, too:
+ * its part is done. Result: {}. Errors: those of pulls; INVALID_ARGUMENT also
+ * for a gradient that is not finite. */
 OARLOCK_API oarlock_code oarlock_step_push_begin(oarlock_step step,
                                                  oarlock_operation* operation,
                                                  oarlock_error* error);
@@ -303,9 +299,9 @@ OARLOCK_API oarlock_code oarlock_step_free(oarlock_step step,
 
 /* -- The job ------------------------------------------------------------- */
 
-/* Operation: the next part of a work. `config`: JSON of LeaseConfig, the same in
- * all workers. Waits while others hold the last parts, since those of a worker
- * that dies come back. Result: JSON of LeasedPart. */
+/* Operation: the next part of a work. `config`: JSON of LeaseConfig, the same
+ * in all workers. Waits while others hold the last parts, since those of a
+ * worker that dies come back. Result: JSON of LeasedPart. */
 OARLOCK_API oarlock_code oarlock_lease_begin(oarlock_client client,
                                              const char* config,
                                              size_t config_size,
@@ -321,8 +317,8 @@ OARLOCK_API oarlock_code oarlock_rounds_begin(oarlock_client client,
                                               oarlock_operation* operation,
                                               oarlock_error* error);
 
-/* Operation: ends when all live workers have called it with this name. Each name
- * is passed once. */
+/* Operation: ends when all live workers have called it with this name. Each
+ * name is passed once. */
 OARLOCK_API oarlock_code oarlock_barrier_begin(oarlock_client client,
                                                const char* name,
                                                size_t name_size,
@@ -333,14 +329,14 @@ OARLOCK_API oarlock_code oarlock_barrier_begin(oarlock_client client,
  * server_admin_service.proto, such as "CoordinatorService/Checkpoint", at one
  * server, with JSON of its request. Worker index and generation are filled in
  * where the request has them. Result: JSON of its response. */
-OARLOCK_API oarlock_code oarlock_call_begin(
-    oarlock_client client, uint32_t server, const char* method,
-    size_t method_size, const char* request, size_t request_size,
-    oarlock_operation* operation, oarlock_error* error);
+OARLOCK_API oarlock_code
+oarlock_call_begin(oarlock_client client, uint32_t server, const char* method,
+                   size_t method_size, const char* request, size_t request_size,
+                   oarlock_operation* operation, oarlock_error* error);
 
-/* What the environment says of this process (TRAINING_ROLE, PADDLE_*, TF_CONFIG,
- * OARLOCK_*): JSON {"role", "rank", "world", "server_endpoints", "job_id",
- * "reason"}. As oarlock_result. */
+/* What the environment says of this process (TRAINING_ROLE, PADDLE_*,
+ * TF_CONFIG, OARLOCK_*): JSON {"role", "rank", "world", "server_endpoints",
+ * "job_id", "reason"}. As oarlock_result. */
 OARLOCK_API oarlock_code oarlock_role(char* buffer, size_t capacity,
                                       size_t* size, oarlock_error* error);
 

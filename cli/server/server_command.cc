@@ -1,4 +1,4 @@
-#include "cli/server_command.h"
+#include "cli/server/server_command.h"
 
 #include <cstdio>
 #include <memory>

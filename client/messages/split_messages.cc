@@ -1,4 +1,4 @@
-#include "client/split_messages.h"
+#include "client/messages/split_messages.h"
 
 #include <algorithm>
 

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "client/messages/split_messages.h"
 #include "client/parameter_client.h"
-#include "client/split_messages.h"
 #include "proto/v1/parameter.pb.h"
 #include "proto/v1/table.pb.h"
 #include "wire/wire_codec.h"

@@ -1,4 +1,4 @@
-#include "client/frame_messages.h"
+#include "client/messages/frame_messages.h"
 
 #include <grpc/slice.h>
 

@@ -1,4 +1,4 @@
-#include "cli/cluster_command.h"
+#include "cli/server/cluster_command.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "cli/server_command.h"
+#include "cli/server/server_command.h"
 #include "cluster/environment.h"
 #include "cluster/job_file.h"
 #include "cluster/listener.h"
@@ -48,7 +48,7 @@ flags::CommandSyntax Syntax() {
           "of workers after\nanother, and prints where they are, as one line "
           "of "
           "JSON. SIGTERM or SIGINT ends them;\nso does the end of the process "
-          "of --parent_pidfd. What is not named lies in a scratch\nfolder, "
+          "of --parent_pidfd. What is not named lies in a temporary\nfolder, "
           "which goes in the end.",
       .examples =
           "  # two servers; in Python: oarlock.join(ADDRESS), or "
@@ -83,14 +83,14 @@ std::vector<std::string> ToWords(const v1::JobConfig& config) {
 }
 
 // A folder that nobody else has.
-absl::StatusOr<std::string> MakeScratchFolder() {
+absl::StatusOr<std::string> MakeTemporaryFolder() {
   std::error_code error;
   std::string path =
       (std::filesystem::temp_directory_path(error) / "oarlock-cluster-XXXXXX")
           .string();
   if (error || mkdtemp(path.data()) == nullptr) {
     return absl::UnavailableError(absl::StrCat(
-        "no scratch folder ", path, " can be made; name one by TMPDIR"));
+        "no temporary folder ", path, " can be made; name one by TMPDIR"));
   }
   return path;
 }
@@ -144,18 +144,18 @@ void PrintAddress(const launch::LaunchPlan& plan, const v1::JobConfig& config) {
 
 absl::StatusOr<int> Serve(const v1::ClusterConfig& cluster,
                           v1::JobConfig config, const Clocks& clocks) {
-  OARLOCK_ASSIGN_OR_RETURN(const std::string scratch, MakeScratchFolder());
-  const absl::Cleanup remove = [&scratch] {
+  OARLOCK_ASSIGN_OR_RETURN(const std::string temporary, MakeTemporaryFolder());
+  const absl::Cleanup remove = [&temporary] {
     std::error_code error;
-    std::filesystem::remove_all(scratch, error);
+    std::filesystem::remove_all(temporary, error);
     if (error) {
-      Log().warn("{} cannot be removed: {}", scratch, error.message());
+      Log().warn("{} cannot be removed: {}", temporary, error.message());
     }
   };
-  if (!config.has_log_dir()) config.set_log_dir(scratch + "/logs");
-  if (!config.has_tier_dir()) config.set_tier_dir(scratch + "/tier");
+  if (!config.has_log_dir()) config.set_log_dir(temporary + "/logs");
+  if (!config.has_tier_dir()) config.set_tier_dir(temporary + "/tier");
   if (!config.has_checkpoint_dir()) {
-    config.set_checkpoint_dir(scratch + "/checkpoints");
+    config.set_checkpoint_dir(temporary + "/checkpoints");
   }
   // A server that dies comes back with all that it had.
   if (!config.has_durability()) config.set_durability("log");
