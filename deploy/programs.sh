@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the programs that packages carry, without CUDA whatever this machine
+# Builds the programs and the library that packages carry, without CUDA whatever this machine
 # has, in an output base of their own beside Bazel's usual one.
 #
 #   deploy/programs.sh build FOLDER [BAZEL FLAG...]   copies them, unstripped
@@ -16,6 +16,7 @@ programs=(
   oarlock //cli:oarlock
   oarlock-examples //deploy:oarlock-examples
   oarlock-score //examples/score:score
+  liboarlock.so.1 //capi:liboarlock.so.1
 )
 # What oarlock-examples is started as.
 examples=(oarlock-cifar10 oarlock-ctr oarlock-mnist oarlock-resnet)

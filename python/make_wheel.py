@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 PLATFORM = "manylinux_2_35_x86_64"
 PROGRAMS = ("oarlock", "oarlock-examples", "oarlock-score")
+LIBRARY = "liboarlock.so.1"
 # What pip makes executable is what the archive says is.
 MODE_PROGRAM = 0o100755
 MODE_FILE = 0o100644
@@ -40,13 +41,18 @@ Classifier: License :: OSI Approved :: Apache Software License
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C++
 Requires-Python: >=3.8
+Requires-Dist: numpy
 Description-Content-Type: text/markdown
 
 # Oarlock
 
 Server processes hold a model's dense parameters and unbounded sparse tables;
 workers read data, pull what a batch needs, compute, and push gradients. This
-wheel has the programs and the libraries that they need; it computes on CPUs.
+wheel has the programs, a client for numpy, and the libraries that they need; it
+computes on CPUs.
+
+    import oarlock
+    with oarlock.LocalCluster() as cluster, cluster.join() as job: ...
 
     oarlock quickstart
     oarlock --help
@@ -74,6 +80,9 @@ def stage(folder, programs, version):
         file.write(f'\n\n__version__ = "{version}"\n')
     for name in PROGRAMS:
         shutil.copy(programs / name, package / "bin" / name)
+    (package / "lib").mkdir()
+    shutil.copy(programs / LIBRARY, package / "lib" / LIBRARY)
+    shutil.copy(HERE / "oarlock" / "py.typed", package / "py.typed")
     configs = package / "share" / "resnet"
     configs.mkdir(parents=True)
     for source in sorted((ROOT / "examples/resnet/configs").iterdir()):

@@ -28,6 +28,7 @@ mkdir -p "$tree"/{DEBIAN,etc/default,usr/bin,lib/systemd/system} \
   "$tree"/usr/share/{bash-completion/completions,man/man1,doc/oarlock} \
   "$tree/usr/share/oarlock/resnet"
 cp -P "$programs"/* "$tree/usr/bin"
+rm "$tree/usr/bin/liboarlock.so.1"
 install -m 644 "$here/oarlock-server.service" "$tree/lib/systemd/system"
 install -m 644 "$here/oarlock.default" "$tree/etc/default/oarlock"
 install -m 644 examples/resnet/configs/* "$tree/usr/share/oarlock/resnet"

@@ -15,7 +15,7 @@ from typing import Any, List
 # the command line starts at once.
 _MODULES = {
     **dict.fromkeys(
-        ["Admission", "Adagrad", "Adam", "Adamw", "Constant", "CountAdmission", "Ctr",
+        ["Adagrad", "Adam", "Adamw", "Constant", "CountAdmission", "Ctr",
          "Eviction", "Ftrl", "LazyAdam", "Momentum", "Normal", "Optimizer",
          "ProbabilityAdmission", "Sgd", "SharedAdagrad", "SharedAdam",
          "ShowClickAdmission", "Uniform"], "rules"),

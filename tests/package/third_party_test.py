@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).absolute().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 import make_wheel  # noqa: E402: found through the line above
 import oarlock  # noqa: E402
+from oarlock import _programs  # noqa: E402
 import third_party  # noqa: E402
 
 LICENSES = "oarlock-0.1.0.dist-info/licenses/"
@@ -113,13 +114,13 @@ class CommandsTest(unittest.TestCase):
             sorted([*self.commands, "oarlock-examples"]),
             sorted([*make_wheel.PROGRAMS, *examples]))
         became = []
-        execv, oarlock.os.execv = oarlock.os.execv, (
+        execv, os.execv = os.execv, (
             lambda path, words: became.append((path, words)))
-        self.addCleanup(setattr, oarlock.os, "execv", execv)
+        self.addCleanup(setattr, os, "execv", execv)
         for name, where in self.commands.items():
             module, function = where.split(":")
-            self.assertEqual(module, "oarlock")
-            getattr(oarlock, function)()
+            self.assertEqual(module, "oarlock._programs")
+            getattr(_programs, function)()
             path, words = became[-1]
             program = "oarlock-examples" if name in examples else name
             self.assertEqual(path, oarlock.program(program))

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -180,6 +181,8 @@ class ErrorsTest(unittest.TestCase):
         self.assertIn("was forked from one that uses Oarlock", text)
         np.testing.assert_array_equal(self.table.pull([1]).values, [[0.5]])
 
+    # The socket of forkserver lies there, and its path has to be short.
+    @unittest.mock.patch.object(tempfile, "tempdir", "/tmp")
     def test_processes_of_multiprocessing(self):
         for method, wanted in (("fork", "'ForkedError'"), ("spawn", 0.5),
                                ("forkserver", 0.5)):
