@@ -113,7 +113,9 @@ Outcome Client::FindSession(std::shared_ptr<Session>* session) const {
   return {};
 }
 
-absl::Status Client::StartThread(std::function<void()> run) {
+absl::Status Client::StartThread(
+    std::shared_ptr<Operation> operation,
+    std::function<absl::StatusOr<std::string>()> run) {
   if (busy_) {
     return absl::FailedPreconditionError(
         "the client connects, joins rounds or leaves already; wait for that");
@@ -121,15 +123,22 @@ absl::Status Client::StartThread(std::function<void()> run) {
   // It has done its last.
   if (thread_.joinable()) thread_.join();
   busy_ = true;
-  thread_ = std::thread([this, run = std::move(run)] {
-    try {
-      run();
-    } catch (const std::exception& failure) {
-      Break(failure.what());
-    }
-    absl::MutexLock lock(&mutex_);
-    busy_ = false;
-  });
+  thread_ = std::thread(
+      [this, operation = std::move(operation), run = std::move(run)] {
+        absl::StatusOr<std::string> result = absl::InternalError("broken");
+        try {
+          result = run();
+        } catch (const std::exception& failure) {
+          Break(failure.what());
+        }
+        {
+          absl::MutexLock lock(&mutex_);
+          busy_ = false;
+        }
+        // Who waits for it begins the next one at once.
+        if (!result.ok()) return operation->Finish(result.status());
+        operation->Finish({}, *std::move(result));
+      });
   return absl::OkStatus();
 }
 
@@ -146,28 +155,27 @@ absl::Status Client::Connect(const v1::JoinConfig* join,
     options_.client_name =
         join == nullptr ? "reader" : absl::StrCat("worker ", join->rank());
   }
-  OARLOCK_RETURN_IF_ERROR(StartThread([this, config, operation] {
-    RunConnect(config.get(), operation.get());
-  }));
+  OARLOCK_RETURN_IF_ERROR(
+      StartThread(operation, [this, config, raw = operation.get()] {
+        return RunConnect(config.get(), raw);
+      }));
   state_ = State::kConnecting;
   return absl::OkStatus();
 }
 
-void Client::RunConnect(const v1::JoinConfig* join, Operation* operation) {
+absl::StatusOr<std::string> Client::RunConnect(const v1::JoinConfig* join,
+                                               Operation* operation) {
   operation->SetCancel([this] {
     absl::MutexLock lock(&mutex_);
     if (connecting_ != nullptr) connecting_->Close();
   });
   absl::StatusOr<std::string> result = DoConnect(join);
-  {
-    absl::MutexLock lock(&mutex_);
-    // Who failed may try again.
-    if (state_ == State::kConnecting) {
-      state_ = result.ok() ? State::kOpen : State::kNew;
-    }
+  absl::MutexLock lock(&mutex_);
+  // Who failed may try again.
+  if (state_ == State::kConnecting) {
+    state_ = result.ok() ? State::kOpen : State::kNew;
   }
-  if (!result.ok()) return operation->Finish(result.status());
-  operation->Finish({}, *std::move(result));
+  return result;
 }
 
 absl::StatusOr<std::string> Client::DoConnect(const v1::JoinConfig* join) {
@@ -226,9 +234,8 @@ absl::Status Client::SetRounds(bool joins,
   if (state_ != State::kOpen) {
     return absl::FailedPreconditionError("the client is not connected");
   }
-  return StartThread([session = session_, joins, operation] {
-    const absl::Status status = session->SetRounds(joins, operation);
-    if (!status.ok()) operation->Finish(status);
+  return StartThread(std::move(operation), [session = session_, joins] {
+    return session->SetRounds(joins);
   });
 }
 
@@ -243,15 +250,16 @@ absl::Status Client::Leave(const absl::Status& outcome,
         "a reader has no part in the job that it could leave; free it");
   }
   OARLOCK_RETURN_IF_ERROR(
-      StartThread([this, session = session_, outcome, operation] {
-        operation->SetCancel([session] { session->Close(); });
-        const absl::Status status = session->Leave(outcome);
-        {
-          absl::MutexLock lock(&mutex_);
-          if (state_ == State::kLeaving) state_ = State::kClosed;
-        }
-        operation->Finish(status);
-      }));
+      StartThread(operation,
+                  [this, session = session_, outcome,
+                   raw = operation.get()]() -> absl::StatusOr<std::string> {
+                    raw->SetCancel([session] { session->Close(); });
+                    const absl::Status status = session->Leave(outcome);
+                    absl::MutexLock lock(&mutex_);
+                    if (state_ == State::kLeaving) state_ = State::kClosed;
+                    OARLOCK_RETURN_IF_ERROR(status);
+                    return "{}";
+                  }));
   state_ = State::kLeaving;
   return absl::OkStatus();
 }

@@ -66,11 +66,13 @@ class Client {
       : options_(std::move(options)), formats_(formats) {}
 
   // On a thread of its own.
-  void RunConnect(const v1::JoinConfig* join, Operation* operation);
+  absl::StatusOr<std::string> RunConnect(const v1::JoinConfig* join,
+                                         Operation* operation);
   absl::StatusOr<std::string> DoConnect(const v1::JoinConfig* join);
-  // The thread that connects, joins rounds or leaves. FailedPrecondition: it is
-  // at one of these.
-  absl::Status StartThread(std::function<void()> run)
+  // The thread that connects, joins rounds or leaves: `operation` ends with
+  // what `run` returns. FailedPrecondition: it is at one of these.
+  absl::Status StartThread(std::shared_ptr<Operation> operation,
+                           std::function<absl::StatusOr<std::string>()> run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   client::ConnectionOptions options_;

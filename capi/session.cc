@@ -476,7 +476,7 @@ absl::Status Session::AddRest(client::PushRequest* push) {
   return absl::OkStatus();
 }
 
-absl::Status Session::SetRounds(bool joins, OperationPtr operation) {
+absl::StatusOr<std::string> Session::SetRounds(bool joins) {
   OARLOCK_RETURN_IF_ERROR(CheckWorker());
   absl::StatusOr<uint64_t> complete = 0;
   if (joins) {
@@ -496,8 +496,7 @@ absl::Status Session::SetRounds(bool joins, OperationPtr operation) {
     }
   }
   MarkIfDue();
-  operation->Finish({}, absl::StrCat("{\"complete\": ", *complete, "}"));
-  return absl::OkStatus();
+  return absl::StrCat("{\"complete\": ", *complete, "}");
 }
 
 void Session::OnPushDone(const Part& part, uint64_t lease, uint64_t number,

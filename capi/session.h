@@ -132,8 +132,8 @@ class Session {
   uint64_t worker_generation() const;
 
   // Blocks: takes part in every round from the next one on, or in none any
-  // more.
-  absl::Status SetRounds(bool joins, OperationPtr operation);
+  // more. JSON: the rounds that are complete.
+  absl::StatusOr<std::string> SetRounds(bool joins);
   // Blocks: waits for the pushes under way, tells what is done, and leaves.
   absl::Status Leave(const absl::Status& outcome);
 

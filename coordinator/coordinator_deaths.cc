@@ -38,6 +38,7 @@ void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
   // change.
   incarnation.fenced_by = workers_version_;
   incarnation.needs_ledgers = needs_ledgers;
+  incarnation.finished = finished;
   dead_workers_.Add(incarnation);
 }
 

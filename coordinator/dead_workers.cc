@@ -114,9 +114,11 @@ std::map<uint32_t, uint64_t> DeadWorkers::Newest() const {
   return newest;
 }
 
-bool DeadWorkers::AllClaimed() const {
+bool DeadWorkers::AllSettled() const {
   return std::all_of(records_.begin(), records_.end(),
-                     [](const Record& record) { return record.claimed; });
+                     [](const Record& record) {
+                       return record.claimed || record.incarnation.finished;
+                     });
 }
 
 const DeadWorkers::Incarnation* DeadWorkers::FirstUnrecovered() const {
@@ -135,6 +137,7 @@ void DeadWorkers::Save(v1::SavedDeadWorkers* state) const {
          saved->mutable_worker());
     saved->set_fenced_by(record.incarnation.fenced_by);
     saved->set_needs_ledgers(record.incarnation.needs_ledgers);
+    saved->set_finished(record.incarnation.finished);
     saved->set_taken(record.claimed);
     for (const auto& [server, reported] : record.ledgers) {
       v1::ReportedLedgerState* ledger = saved->add_ledgers();
@@ -157,6 +160,7 @@ void DeadWorkers::Load(const v1::SavedDeadWorkers& state) {
         Generation(saved.worker().worker_generation());
     record.incarnation.fenced_by = saved.fenced_by();
     record.incarnation.needs_ledgers = saved.needs_ledgers();
+    record.incarnation.finished = saved.finished();
     record.claimed = saved.taken();
     for (const v1::ReportedLedgerState& reported : saved.ledgers()) {
       record.ledgers[reported.server_index()] = {reported.server_generation(),

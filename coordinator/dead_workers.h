@@ -61,6 +61,9 @@ class DeadWorkers {
     // It had leased examples of an epoch and has not finished. What becomes of
     // these depends on what servers have applied.
     bool needs_ledgers = false;
+    // All of its pushes were acknowledged. Servers fence it like the others,
+    // since a repeated one may still be on its way.
+    bool finished = false;
   };
   // An incarnation that is claimed.
   struct Claimed {
@@ -96,8 +99,8 @@ class DeadWorkers {
   // The newest generation of each worker that may push no more, forgotten or
   // not, by worker index.
   std::map<uint32_t, uint64_t> Newest() const;
-  // No incarnation is pending.
-  bool AllClaimed() const;
+  // No incarnation is pending but those that have finished.
+  bool AllSettled() const;
   // The pending incarnation that has waited for ledgers the longest; null if
   // there is none.
   const Incarnation* FirstUnrecovered() const;

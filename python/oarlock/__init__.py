@@ -9,7 +9,7 @@ docs/python.md goes through it task by task. `python -m oarlock` is the command 
 """
 
 import importlib
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
 
 # Name -> the module that has it. They are imported when they are used first, so that
 # the command line starts at once.
@@ -31,15 +31,48 @@ _MODULES = {
     "LocalCluster": "cluster",
 }
 
+if TYPE_CHECKING:
+    # The same for whoever reads types; mypy and editors do not run what is below.
+    from oarlock._operation import Future as Future
+    from oarlock.cluster import LocalCluster as LocalCluster
+    from oarlock.errors import (
+        AlreadyExistsError as AlreadyExistsError,
+        CancelledError as CancelledError, ClosedError as ClosedError,
+        DataLossError as DataLossError, Error as Error,
+        FailedPreconditionError as FailedPreconditionError,
+        FencedError as FencedError, ForkedError as ForkedError,
+        InternalError as InternalError,
+        InvalidArgumentError as InvalidArgumentError,
+        NotFoundError as NotFoundError,
+        ResourceExhaustedError as ResourceExhaustedError,
+        TimeoutError as TimeoutError,
+        UnauthenticatedError as UnauthenticatedError,
+        UnavailableError as UnavailableError,
+        UnimplementedError as UnimplementedError)
+    from oarlock.job import (
+        Job as Job, Part as Part, Step as Step, connect as connect, join as join)
+    from oarlock.rules import (
+        Adagrad as Adagrad, Adam as Adam, Adamw as Adamw, Constant as Constant,
+        CountAdmission as CountAdmission, Ctr as Ctr, Eviction as Eviction,
+        Ftrl as Ftrl, LazyAdam as LazyAdam, Momentum as Momentum,
+        Normal as Normal, Optimizer as Optimizer,
+        ProbabilityAdmission as ProbabilityAdmission, Sgd as Sgd,
+        SharedAdagrad as SharedAdagrad, SharedAdam as SharedAdam,
+        ShowClickAdmission as ShowClickAdmission, Uniform as Uniform)
+    from oarlock.tables import (
+        DenseTable as DenseTable, Rows as Rows, Table as Table,
+        hash_texts as hash_texts)
+
 __all__ = sorted(_MODULES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'oarlock' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"oarlock.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module 'oarlock' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"oarlock.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> List[str]:

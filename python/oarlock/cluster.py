@@ -63,6 +63,7 @@ class LocalCluster:
             words.append(f"--parent_pidfd={self._pidfd}")
             inherited.append(self._pidfd)
         self._lines: List[str] = []
+        self._closing = False
         self._owner = os.getpid()
         try:
             # A session of its own: Ctrl-C at a terminal is this process's alone.
@@ -126,6 +127,8 @@ class LocalCluster:
             # "2026-11-28 17:40:15.153 W cluster  ..."
             words = text.split(" ", 3)
             level = {"W": 30, "E": 40}.get(words[2] if len(words) > 3 else "", 20)
+            if self._closing:  # That it ends was asked for.
+                level = min(level, 20)
             _log.logger().log(level, "%s", text)
 
     def _client_options(self, options: Dict[str, Any]) -> Dict[str, Any]:
@@ -147,6 +150,7 @@ class LocalCluster:
         if self._owner != os.getpid():
             return
         atexit.unregister(self.close)
+        self._closing = True
         process = self._process
         if process.poll() is None:
             try:

@@ -171,6 +171,10 @@ class RunsTest(unittest.TestCase):
             table = job.create_table(name, 1, oarlock.Sgd(1.0))
             np.testing.assert_array_equal(table.pull([7]).values, [[-1.5]])
 
+    def test_who_leaves_at_once_may(self):
+        for _ in range(100):
+            self.cluster.join().leave()
+
     def test_a_checkpoint_is_made_between_and_in_runs(self):
         for _ in range(2):
             with self.cluster.join() as job:

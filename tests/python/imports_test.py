@@ -1,0 +1,66 @@
+"""The package beside others with C++ of their own, in all orders of import."""
+
+import importlib.util
+import itertools
+import subprocess
+import sys
+import unittest
+
+from oarlock_testing import ROOT
+
+# What of each a fresh process uses after all were imported.
+USES = {
+    "oarlock": """
+with oarlock.LocalCluster() as cluster, cluster.join() as job:
+    table = job.create_table("t", 2, oarlock.Sgd(1.0))
+    rows = table.pull([1, 2, 3])
+    with job.step() as step:
+        step.push(rows, np.ones((3, 2)))
+    assert table.pull([2]).values.tolist() == [[-1, -1]]
+""",
+    "grpc": """
+from concurrent import futures
+server = grpc.server(futures.ThreadPoolExecutor(1))
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    grpc.channel_ready_future(channel).result(30)
+server.stop(None).wait()
+""",
+    "pyarrow": """
+import io
+import pyarrow.parquet
+file = io.BytesIO()
+pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2]}), file)
+assert pyarrow.parquet.read_table(file)["a"].to_pylist() == [1, 2]
+""",
+    "torch": """
+weight = torch.ones(3, requires_grad=True)
+(weight * 2).sum().backward()
+assert weight.grad.tolist() == [2, 2, 2]
+""",
+}
+
+
+class ImportsTest(unittest.TestCase):
+
+    def test_all_orders(self):
+        # Debian's torch is where its package is installed.
+        names = [name for name in USES if importlib.util.find_spec(name)]
+        print(f"beside each other: {', '.join(names)}")
+        self.assertIn("pyarrow", names)
+        for order in itertools.permutations(names):
+            with self.subTest(order=order):
+                code = "".join(
+                    ["import numpy as np\n"]
+                    + [f"import {name}\n" for name in order]
+                    + [USES[name] for name in order])
+                done = subprocess.run(
+                    [sys.executable, "-X", "faulthandler", "-c", code],
+                    cwd=ROOT / "python", stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT, text=True, timeout=300)
+                self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
