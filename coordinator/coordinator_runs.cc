@@ -64,7 +64,7 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
         "worker ", index, " registers for a run of ", size,
         " workers, numbered from 0; legal are up to ", options_.max_workers));
   }
-  if (!dead_workers_.AllSettled()) {
+  if (!dead_workers_.AllClaimedOrFinished()) {
     return absl::UnavailableError(
         "what the workers of the run before have pushed is being found out; "
         "call again");

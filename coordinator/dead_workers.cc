@@ -114,7 +114,7 @@ std::map<uint32_t, uint64_t> DeadWorkers::Newest() const {
   return newest;
 }
 
-bool DeadWorkers::AllSettled() const {
+bool DeadWorkers::AllClaimedOrFinished() const {
   return std::all_of(records_.begin(), records_.end(),
                      [](const Record& record) {
                        return record.claimed || record.incarnation.finished;

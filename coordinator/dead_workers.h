@@ -100,7 +100,7 @@ class DeadWorkers {
   // not, by worker index.
   std::map<uint32_t, uint64_t> Newest() const;
   // No incarnation is pending but those that have finished.
-  bool AllSettled() const;
+  bool AllClaimedOrFinished() const;
   // The pending incarnation that has waited for ledgers the longest; null if
   // there is none.
   const Incarnation* FirstUnrecovered() const;
