@@ -197,7 +197,9 @@ class RoleByRoleTest(harness.SystemTest):
         worker = self.start_worker(index=1, workers=2)
         self.assertNotEqual(
             self.await_end(worker, harness.FAILURE_DEADLINE_S), 0)
-        self.assertRegex(worker.stderr, r"worker 1 .*job has 1 worker")
+        self.assertRegex(worker.stderr,
+                         "worker 1 is of 2 workers, and the servers were "
+                         "started for 1")
 
     def test_a_worker_with_other_settings_is_refused(self):
         server = self.start_server(workers=2)
