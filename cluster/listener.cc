@@ -89,32 +89,51 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
   return listener;
 }
 
-absl::StatusOr<std::unique_ptr<Listener>> Listener::Take(int descriptor) {
-  sockaddr_storage bound = {};
-  socklen_t size = sizeof(bound);
-  int listens = 0;
-  socklen_t listens_size = sizeof(listens);
-  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &size) !=
-          0 ||
-      getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens,
-                 &listens_size) != 0 ||
-      listens == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("descriptor ", descriptor,
-                     " is no socket that listens; leave OARLOCK_LISTEN_FD to "
-                     "the program that starts the servers"));
-  }
-  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Take(
+    std::vector<int> descriptors) {
   auto listener = absl::WrapUnique(new Listener);
+  listener->listeners_ = std::move(descriptors);
+  for (const int descriptor : listener->listeners_) {
+    sockaddr_storage bound = {};
+    socklen_t size = sizeof(bound);
+    int listens = 0;
+    socklen_t listens_size = sizeof(listens);
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &size) !=
+            0 ||
+        getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens,
+                   &listens_size) != 0 ||
+        listens == 0) {
+      listener->listeners_.clear();  // They stay the caller's.
+      return absl::InvalidArgumentError(
+          absl::StrCat("descriptor ", descriptor,
+                       " is no socket that listens; leave OARLOCK_LISTEN_FD to "
+                       "the program that starts the servers"));
+    }
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+    listener->port_ = PortOf(bound);
+  }
   listener->stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (listener->stop_event_ < 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no event descriptor: ", std::strerror(errno)));
   }
-  listener->port_ = PortOf(bound);
-  listener->listeners_.push_back(descriptor);
   return listener;
+}
+
+absl::StatusOr<std::vector<int>> Listener::DuplicateSockets() const {
+  std::vector<int> sockets;
+  for (const int listener : listeners_) {
+    const int fd = fcntl(listener, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      const int error = errno;
+      for (const int made : sockets) close(made);
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "no descriptor for port ", port_, ": ", std::strerror(error)));
+    }
+    sockets.push_back(fd);
+  }
+  return sockets;
 }
 
 int Listener::ListenOn(const sockaddr& address, socklen_t size) {

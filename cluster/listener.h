@@ -28,9 +28,10 @@ class Listener {
   // that this machine has. Errors of CheckCanListen.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(
       const std::string& endpoint);
-  // Takes a socket that listens already, and closes it in the end.
-  // InvalidArgument: it is none.
-  static absl::StatusOr<std::unique_ptr<Listener>> Take(int descriptor);
+  // Takes sockets that listen already on one port, and closes them in the end.
+  // InvalidArgument: one of them is none.
+  static absl::StatusOr<std::unique_ptr<Listener>> Take(
+      std::vector<int> descriptors);
   ~Listener();
 
   Listener(const Listener&) = delete;
@@ -39,6 +40,9 @@ class Listener {
   int port() const { return port_; }
   // One of its sockets. REQUIRES: Stop was not called.
   int descriptor() const { return listeners_.front(); }
+  // New descriptors of its sockets, for another one that takes its place: who
+  // connects between the two waits. ResourceExhausted: there are no more.
+  absl::StatusOr<std::vector<int>> DuplicateSockets() const;
 
   // Call once each.
   void AddTo(grpc::ServerBuilder* builder,

@@ -66,6 +66,9 @@ RetryAdvice AdviceFor(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
+    // A server that ends cancels the calls that it has not begun. Who cancels a
+    // call by itself knows.
+    case absl::StatusCode::kCancelled:
       return RetryAdvice::kSameCall;
     case absl::StatusCode::kResourceExhausted:
       return RetryAdvice::kSameCallSlower;

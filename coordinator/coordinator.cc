@@ -42,15 +42,16 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock& clock)
       start_(clock.Now()),
       workers_(NewWorkers(options.stay ? 0 : options.num_workers)),
       servers_(options.num_servers, options.lease),
-      next_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
-      workers_version_(next_generation_),
+      first_generation_(std::max<int64_t>(1, absl::ToUnixMillis(start_))),
+      next_generation_(first_generation_),
+      workers_version_(first_generation_),
       last_deadline_check_(start_),
       last_tick_(start_),
       calls_(clock) {
   OARLOCK_CHECK(options.tick > absl::ZeroDuration());
   OARLOCK_CHECK(options.num_workers >= 1 && options.num_servers >= 1);
   // The first registration begins the first run.
-  if (options.stay) run_ = 0;
+  if (options.stay) run_ = options.first_run - 1;
 }
 
 Coordinator::~Coordinator() { Shutdown(); }
@@ -67,6 +68,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
   v1::RegisterWorkerResponse response;
   {
     absl::MutexLock lock(&mutex_);
+    OARLOCK_RETURN_IF_ERROR(CheckDoesNotRollBack());
     const uint32_t index = request.worker_index();
     bool begins_run = false;
     if (options_.stay) {
@@ -81,7 +83,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
                                calls_.Begin([&](auto* call) {
                                  *call->mutable_register_worker() = request;
                                }));
-      BeginNextRun(SizeOfRun(request));
+      BeginNextRun(SizeOfRun(request), request.on_death());
       response = Admit(request, now, &replies);
     } else {
       OARLOCK_ASSIGN_OR_RETURN(response, RegisterInRun(request, &replies));
@@ -120,8 +122,8 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterInRun(
   if (request.only_if_free() && worker.alive()) {
     return absl::AlreadyExistsError(
         absl::StrCat(worker.Name(),
-                     " is at work; take another index, or register without "
-                     "only_if_free to take its place"));
+                     " is at work; take another index, or take its place by "
+                     "a registration without only_if_free (take_over)"));
   }
   const bool alone = std::none_of(
       workers_.begin(), workers_.end(), [&](const WorkerRecord& other) {
@@ -172,6 +174,9 @@ v1::RegisterWorkerResponse Coordinator::Admit(
   response.set_own_trained_epochs(worker.trained_epochs);
   response.set_run(run_);
   response.set_num_workers(workers_.size());
+  for (const std::string& name : ranges_.NamesWithPushCompletions()) {
+    response.add_unfinished(name);
+  }
   response.set_term(kTerm);
   worker.RecordRegistration(request, response);
   ExcuseFromLaterMembers(worker, WorkerIndex(request.worker_index()));
@@ -298,7 +303,11 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
              absl::AbortedError(
                  absl::StrCat(worker->Name(), " has said that it is done")),
              &replies);
-    if (!request.succeeded() && options_.stay) {
+    if (request.roll_back() && options_.stay) {
+      RollBack(absl::StrCat(worker->Name(),
+                            " asked for it: ", worker->state.reason()),
+               now, &replies);
+    } else if (!request.succeeded() && options_.stay) {
       Log().warn("{} has given up: {}; the others go on", worker->Name(),
                  worker->state.reason());
     } else if (!request.succeeded()) {
@@ -327,6 +336,10 @@ absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeat(
 
 absl::StatusOr<v1::ServerHeartbeatResponse> Coordinator::ServerHeartbeatLocked(
     const v1::ServerHeartbeatRequest& request, Replies* replies) {
+  // Server 0 waits for the others to go back, and its own loop for that.
+  if (request.server_index() != 0) {
+    OARLOCK_RETURN_IF_ERROR(CheckDoesNotRollBack());
+  }
   OARLOCK_ASSIGN_OR_RETURN(const absl::Time now, calls_.Begin([&](auto* call) {
     *call->mutable_server_heartbeat() = request;
   }));
@@ -471,6 +484,16 @@ void Coordinator::Barrier(const v1::BarrierRequest& request,
 
 absl::StatusOr<WorkerRecord*> Coordinator::Check(uint32_t index,
                                                  uint64_t generation) {
+  if (generation != 0 && generation < first_generation_ &&
+      !options_.rolled_back.empty()) {
+    return absl::AbortedError(options_.rolled_back);
+  }
+  if (index >= workers_.size() && options_.stay && generation != 0) {
+    return absl::AbortedError(absl::StrCat("worker ", index, " generation ",
+                                           generation,
+                                           " is of a run that is over; join "
+                                           "again"));
+  }
   if (index >= workers_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("call of worker ", index, ", but the job has ",
@@ -486,6 +509,9 @@ absl::StatusOr<WorkerRecord*> Coordinator::Check(uint32_t index,
                                    " on host ", worker.state.host(),
                                    ", process ", worker.state.pid()),
         "; register anew"));
+  }
+  if (!roll_back_.empty() && worker.state.reason() == roll_back_) {
+    return absl::AbortedError(roll_back_);
   }
   if (worker.state.life() == v1::WorkerState::LOST ||
       worker.state.life() == v1::WorkerState::FAILED) {

@@ -198,6 +198,15 @@ class Coordinator {
   // worker that it has finished.
   bool OthersKnowItIsOver(ServerIndex self) const;
 
+  // Of a job that stays: all servers are to go back to the newest cut, this one
+  // last (coordinator_roll_back.cc); the run; the generation of each server, 0
+  // where it is not known.
+  bool rolls_back() const;
+  // What workers are told of it.
+  std::string roll_back() const;
+  uint64_t run() const;
+  std::vector<uint64_t> ServerGenerations() const;
+
   // Answers all waiting barrier calls with Unavailable, later ones at once.
   void Shutdown();
 
@@ -258,13 +267,24 @@ class Coordinator {
   // in this one. Unavailable while something of the run before is open.
   absl::StatusOr<bool> BeginsRun(const v1::RegisterWorkerRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BeginNextRun(uint32_t num_workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginNextRun(uint32_t num_workers,
+                    v1::RegisterWorkerRequest::OnDeath on_death)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nobody of the run is left, nor comes back: it is over.
   void EndRunIfLeft(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t SizeOfRun(const v1::RegisterWorkerRequest& request) const {
     return request.min_workers() == 0 ? options_.num_workers
                                       : request.min_workers();
   }
+  // Why what this worker has left cannot be completed by others; empty: it can.
+  std::string WhyNotToComplete(const DeadWorkers::Claimed& dead) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The run is over, and the servers are to go back.
+  void RollBack(const std::string& reason, absl::Time now, Replies* replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unavailable.
+  absl::Status CheckDoesNotRollBack() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The state of the job, where job_ is that of the run.
   JobState JobLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -277,7 +297,8 @@ class Coordinator {
   // After any change: passes barriers, recovers dead workers, notices the end.
   void Reconcile(absl::Time now, Replies* replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RecoverWorkers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecoverWorkers(absl::Time now, Replies* replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecoverWorker(DeadWorkers::Claimed claimed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Unavailable while pushes of a worker that died may be partly applied.
@@ -300,8 +321,9 @@ class Coordinator {
   // By index.
   std::vector<WorkerRecord> workers_ ABSL_GUARDED_BY(mutex_);
   ServerRecords servers_ ABSL_GUARDED_BY(mutex_);
-  // Both begin with the Unix milliseconds at the start, so that they grow
-  // across restarts.
+  // Of the first worker that it registers; the Unix milliseconds at its start.
+  const uint64_t first_generation_;
+  // Both begin with it, so that they grow across restarts.
   uint64_t next_generation_ ABSL_GUARDED_BY(mutex_);
   uint64_t workers_version_ ABSL_GUARDED_BY(mutex_);
   absl::Time first_registration_ ABSL_GUARDED_BY(mutex_) =
@@ -333,6 +355,10 @@ class Coordinator {
   // Of the run, until the job ends; and its number, from 1.
   JobState job_ ABSL_GUARDED_BY(mutex_);
   uint64_t run_ ABSL_GUARDED_BY(mutex_) = 1;
+  v1::RegisterWorkerRequest::OnDeath on_death_ ABSL_GUARDED_BY(mutex_) =
+      v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED;
+  // What workers are told; empty: the servers do not go back.
+  std::string roll_back_ ABSL_GUARDED_BY(mutex_);
   // Somebody asked for the end of a job that stays.
   bool ends_for_good_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ending_since_ ABSL_GUARDED_BY(mutex_);

@@ -20,6 +20,15 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
     if (worker.alive()) workers.insert(worker.state.worker_index());
   }
   if (job_.ending && !workers.empty()) OARLOCK_RETURN_IF_ERROR(CheckGoesOn());
+  OARLOCK_RETURN_IF_ERROR(CheckDoesNotRollBack());
+  const std::vector<std::string> unfinished =
+      ranges_.NamesWithPushCompletions();
+  if (workers.empty() && !unfinished.empty() && options_.stay) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the run before has pushed a part of '", unfinished.front(),
+        "' to some servers only; a checkpoint is made when the next run has "
+        "completed that, or has had the servers go back"));
+  }
   OARLOCK_RETURN_IF_ERROR(CheckWorkersAreRecovered());
   OARLOCK_RETURN_IF_ERROR(
       calls_.Begin([](auto* call) { call->set_open_cut(true); }).status());

@@ -24,7 +24,9 @@ void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
     progress_.Withdraw(index);
   }
   // A worker that has finished has acknowledgements for all of its pushes.
-  const bool needs_ledgers = !finished && worker.had_examples;
+  // In a job that stays it may have had steps without examples.
+  const bool needs_ledgers =
+      !finished && (worker.had_examples || options_.stay);
   if (needs_ledgers && cuts_.open() && !cuts_.AllMarked()) {
     // Its partly applied pushes would be on both sides of the cut.
     cuts_.EndEarly(absl::StrCat("worker ", index.value(), " died before cut ",
@@ -39,16 +41,19 @@ void Coordinator::Withdraw(const WorkerRecord& worker, const absl::Status& why,
   incarnation.fenced_by = workers_version_;
   incarnation.needs_ledgers = needs_ledgers;
   incarnation.finished = finished;
+  incarnation.left = finished || worker.state.life() == v1::WorkerState::FAILED;
   dead_workers_.Add(incarnation);
 }
 
-void Coordinator::RecoverWorkers(absl::Time now) {
+void Coordinator::RecoverWorkers(absl::Time now, Replies* replies) {
   const uint64_t version = servers_.KnownWorkersVersion(workers_version_, now);
   const std::vector<uint64_t> generations = servers_.generations();
   while (std::optional<DeadWorkers::Claimed> claimed =
              dead_workers_.Claim(version, generations)) {
     const DeadWorkers::Incarnation& incarnation = claimed->incarnation;
     if (incarnation.needs_ledgers) {
+      const std::string why = WhyNotToComplete(*claimed);
+      if (!why.empty()) return RollBack(why, now, replies);
       RecoverWorker(*std::move(claimed));
     } else {
       ranges_.Reclaim(incarnation.worker, incarnation.generation);

@@ -91,7 +91,7 @@ void Coordinator::Reconcile(absl::Time now, Replies* replies) {
             ABSL_NO_THREAD_SAFETY_ANALYSIS { return EvictedAfter(name); },
         replies);
   }
-  RecoverWorkers(now);
+  RecoverWorkers(now, replies);
   if (job_.over) return;
   if (options_.stay && !ends_for_good_) return EndRunIfLeft(now);
   if (all_finished && !workers_.empty() && !job_.ending) {

@@ -20,6 +20,11 @@ struct CoordinatorOptions {
   bool stay = false;
   // Of a run of a job that stays.
   uint32_t max_workers = 1;
+  // Its number is that of the next run at least.
+  uint64_t first_run = 1;
+  // What workers of the runs before are told: the servers have gone back to a
+  // cut, why, and what to do. Empty: there were none.
+  std::string rolled_back = {};
   uint32_t num_servers = 1;
   // A worker or a server is taken for dead after this time without a heartbeat.
   absl::Duration lease = absl::Seconds(6);

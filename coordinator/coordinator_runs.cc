@@ -47,6 +47,15 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
                        request.min_workers(),
                        "; join it with that number, or wait for its end"));
     }
+    if (request.on_death() != v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED &&
+        request.on_death() != on_death_) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "worker ", request.worker_index(), " has on_death ",
+          v1::RegisterWorkerRequest::OnDeath_Name(request.on_death()),
+          ", and run ", run_, " has ",
+          v1::RegisterWorkerRequest::OnDeath_Name(on_death_),
+          "; start all workers of a run with the same"));
+    }
     if (request.run() != 0 && request.run() != run_) {
       return absl::FailedPreconditionError(
           absl::StrCat("run ", run_, " is under way, not run ", request.run(),
@@ -77,8 +86,10 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
   return true;
 }
 
-void Coordinator::BeginNextRun(uint32_t num_workers) {
+void Coordinator::BeginNextRun(uint32_t num_workers,
+                               v1::RegisterWorkerRequest::OnDeath on_death) {
   ++run_;
+  on_death_ = on_death;
   workers_ = NewWorkers(num_workers);
   job_ = JobState();
   barriers_ = Barriers();

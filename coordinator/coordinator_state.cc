@@ -76,6 +76,8 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   settings_.Save(&state);
   state.set_run(run_);
   state.set_ends_for_good(ends_for_good_);
+  state.set_on_death(on_death_);
+  state.set_roll_back(roll_back_);
   return state;
 }
 
@@ -118,6 +120,8 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   // Before there were runs, nobody wrote their number.
   run_ = options_.stay ? state.run() : 1;
   ends_for_good_ = state.ends_for_good();
+  on_death_ = state.on_death();
+  roll_back_ = state.roll_back();
   return absl::OkStatus();
 }
 

@@ -34,6 +34,30 @@ struct Push {
   }
 };
 
+// By sequence.
+std::map<uint64_t, Push> PushesOf(
+    const std::vector<v1::WorkerLedger>& ledgers) {
+  std::map<uint64_t, Push> pushes;
+  for (const v1::WorkerLedger& ledger : ledgers) {
+    for (const v1::PushRecord& record : ledger.pushes()) {
+      Push& push = pushes[record.sequence()];
+      push.message_count = record.message_count();
+      push.messages.insert(record.messages().begin(), record.messages().end());
+      push.examples = record.examples();
+      push.dense_examples = record.dense_examples();
+    }
+  }
+  return pushes;
+}
+
+uint64_t HighestOf(const std::vector<v1::WorkerLedger>& ledgers) {
+  uint64_t highest = 0;
+  for (const v1::WorkerLedger& ledger : ledgers) {
+    highest = std::max<uint64_t>(highest, ledger.highest());
+  }
+  return highest;
+}
+
 // The leased examples, and where their lines are.
 class LeasedSet {
  public:
@@ -93,7 +117,10 @@ struct EpochExamples {
 
 class Recovery {
  public:
-  explicit Recovery(const DeadWorker& dead) : dead_(dead) {
+  explicit Recovery(const DeadWorker& dead)
+      : dead_(dead),
+        pushes_(PushesOf(dead.ledgers)),
+        highest_(HighestOf(dead.ledgers)) {
     for (const auto& [epoch, leased] : dead.leased) {
       LeasedSet& set = epochs_[epoch].leased;
       for (const v1::DataRange& range : leased.ranges) set.Add(range);
@@ -104,7 +131,10 @@ class Recovery {
         }
       }
     }
-    for (const v1::WorkerLedger& ledger : dead.ledgers) Read(ledger);
+    for (const v1::WorkerLedger& ledger : dead.ledgers) {
+      AddTo(ledger.fully_applied_examples(), &EpochExamples::rows);
+      AddTo(ledger.fully_applied_dense_examples(), &EpochExamples::dense);
+    }
   }
 
   std::map<uint32_t, RecoveredEpoch> Run() {
@@ -124,19 +154,6 @@ class Recovery {
   }
 
  private:
-  void Read(const v1::WorkerLedger& ledger) {
-    highest_ = std::max<uint64_t>(highest_, ledger.highest());
-    AddTo(ledger.fully_applied_examples(), &EpochExamples::rows);
-    AddTo(ledger.fully_applied_dense_examples(), &EpochExamples::dense);
-    for (const v1::PushRecord& record : ledger.pushes()) {
-      Push& push = pushes_[record.sequence()];
-      push.message_count = record.message_count();
-      push.messages.insert(record.messages().begin(), record.messages().end());
-      push.examples = record.examples();
-      push.dense_examples = record.dense_examples();
-    }
-  }
-
   void AddTo(const Intervals& intervals, RangeSet EpochExamples::*set) {
     for (const v1::ExampleInterval& interval : intervals) {
       (epochs_[interval.epoch()].*set).Add(RangeOf(interval));
@@ -229,11 +246,25 @@ class Recovery {
 
   const DeadWorker& dead_;
   std::map<uint32_t, EpochExamples> epochs_;
-  std::map<uint64_t, Push> pushes_;
-  uint64_t highest_ = 0;
+  const std::map<uint64_t, Push> pushes_;
+  const uint64_t highest_;
 };
 
 }  // namespace
+
+PartialPushes FindPartialPushes(const std::vector<v1::WorkerLedger>& ledgers) {
+  PartialPushes partial;
+  const uint64_t highest = HighestOf(ledgers);
+  for (const auto& [sequence, push] : PushesOf(ledgers)) {
+    if (sequence + PushWindows::kWindowSequences <= highest || push.IsWhole()) {
+      continue;
+    }
+    (push.examples.empty() && push.dense_examples.empty()
+         ? partial.without_examples
+         : partial.with_examples) = true;
+  }
+  return partial;
+}
 
 std::map<uint32_t, RecoveredEpoch> RecoverExamples(const DeadWorker& dead) {
   return Recovery(dead).Run();

@@ -73,6 +73,15 @@ inline constexpr uint64_t kMaxCompletionExamples = 4096;
 // are of one epoch.
 std::map<uint32_t, RecoveredEpoch> RecoverExamples(const DeadWorker& dead);
 
+// Whether the ledgers of all servers of a dead worker show a push of which some
+// messages were applied and others were not. What is marked may look so on a
+// server that came back from a checkpoint, where no log is kept.
+struct PartialPushes {
+  bool with_examples = false;
+  bool without_examples = false;
+};
+PartialPushes FindPartialPushes(const std::vector<v1::WorkerLedger>& ledgers);
+
 }  // namespace oarlock::coordinator
 
 #endif  // OARLOCK_COORDINATOR_DEAD_WORKER_RECOVERY_H_

@@ -138,6 +138,7 @@ void DeadWorkers::Save(v1::SavedDeadWorkers* state) const {
     saved->set_fenced_by(record.incarnation.fenced_by);
     saved->set_needs_ledgers(record.incarnation.needs_ledgers);
     saved->set_finished(record.incarnation.finished);
+    saved->set_left(record.incarnation.left);
     saved->set_taken(record.claimed);
     for (const auto& [server, reported] : record.ledgers) {
       v1::ReportedLedgerState* ledger = saved->add_ledgers();
@@ -161,6 +162,7 @@ void DeadWorkers::Load(const v1::SavedDeadWorkers& state) {
     record.incarnation.fenced_by = saved.fenced_by();
     record.incarnation.needs_ledgers = saved.needs_ledgers();
     record.incarnation.finished = saved.finished();
+    record.incarnation.left = saved.left();
     record.claimed = saved.taken();
     for (const v1::ReportedLedgerState& reported : saved.ledgers()) {
       record.ledgers[reported.server_index()] = {reported.server_generation(),

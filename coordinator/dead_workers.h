@@ -64,6 +64,8 @@ class DeadWorkers {
     // All of its pushes were acknowledged. Servers fence it like the others,
     // since a repeated one may still be on its way.
     bool finished = false;
+    // It said itself that it takes no more part.
+    bool left = false;
   };
   // An incarnation that is claimed.
   struct Claimed {

@@ -18,6 +18,10 @@ coordinator::CoordinatorOptions MakeCoordinatorOptions(
   result.num_workers = options.num_workers;
   result.stay = options.stay;
   result.max_workers = options.max_workers();
+  if (options.roll_back.has_value()) {
+    result.first_run = options.roll_back->next_run;
+    result.rolled_back = options.roll_back->reason;
+  }
   result.num_servers = options.server_endpoints.size();
   result.lease = options.lease;
   result.restart_grace = options.restart_grace;
@@ -43,7 +47,7 @@ ServerState::ServerState(const ServerOptions& options,
       registry(map, ServerIndex(options.server_index),
                *options.clocks.monotonic, options.tier_dir, generation),
       round_membership(&fences, &registry),
-      ledger_reporter(&push_ledger, &registry),
+      ledger_reporter(&push_ledger, &registry, &round_membership),
       coordinator(
           options.server_index == 0
               ? std::make_unique<coordinator::Coordinator>(
@@ -55,11 +59,14 @@ absl::StatusOr<std::unique_ptr<ServerState>> ServerState::Create(
     const ServerOptions& options, const coordinator::ReplayDecision& decision,
     const std::string& token) {
   // Without a folder no process comes after this one.
+  const std::optional<RollBackOptions>& roll_back = options.roll_back;
   const GenerationFile file(storage::FileSystem::Real(), options.checkpoint_dir,
                             ServerIndex(options.server_index));
   const absl::Time now = options.clocks.wall->Now();
   Generation generation(std::max<int64_t>(1, absl::ToUnixMillis(now)));
-  if (!options.checkpoint_dir.empty()) {
+  if (roll_back.has_value()) {
+    generation = roll_back->generation;
+  } else if (!options.checkpoint_dir.empty()) {
     OARLOCK_ASSIGN_OR_RETURN(generation, file.Next(now));
   }
   auto state = absl::WrapUnique(new ServerState(options, decision, generation));
@@ -68,14 +75,19 @@ absl::StatusOr<std::unique_ptr<ServerState>> ServerState::Create(
         state->checkpoints,
         ServerCheckpoints::Create(options, decision, token, &state->map,
                                   &state->registry, &state->push_ledger,
-                                  state->coordinator.get(), &state->cut_gate,
-                                  &state->term));
+                                  state->coordinator.get(), &state->cut_gate));
     // Only now is it sure that the folder is not another job's.
     OARLOCK_RETURN_IF_ERROR(file.Keep(generation));
   } else if (!options.load.empty()) {
     OARLOCK_RETURN_IF_ERROR(LoadParameters(
         options.load, ServerIndex(options.server_index), state->map,
         *options.clocks.monotonic, &state->registry, state->coordinator.get()));
+  }
+  if (roll_back.has_value()) {
+    for (const v1::TableConfig& table : roll_back->tables) {
+      if (state->registry.Find(TableId(table.id())).ok()) continue;
+      OARLOCK_RETURN_IF_ERROR(state->registry.Create(table));
+    }
   }
   return state;
 }

@@ -280,6 +280,17 @@ size_t RangeQueue::num_push_completions() const {
   return count;
 }
 
+std::vector<std::string> RangeQueue::NamesWithPushCompletions() const {
+  std::vector<std::string> names;
+  for (const auto& [name, phase] : phases_) {
+    if (!phase.push_completions.empty() ||
+        !phase.leased_push_completions.empty()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 bool RangeQueue::HasPushCompletionsOf(WorkerIndex worker,
                                       Generation generation) const {
   const auto is_of = [&](const v1::PushCompletion& completion) {

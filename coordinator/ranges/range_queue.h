@@ -83,8 +83,10 @@ class RangeQueue {
   // Claims and returns.
   void Reclaim(WorkerIndex worker, Generation generation);
 
-  // Push completions that are waiting or leased.
+  // Push completions that are waiting or leased, and the phases that they are
+  // of, ascending.
   size_t num_push_completions() const;
+  std::vector<std::string> NamesWithPushCompletions() const;
   // Whether some of them complete pushes of this incarnation.
   bool HasPushCompletionsOf(WorkerIndex worker, Generation generation) const;
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "proto/v1/checkpoint.grpc.pb.h"
 #include "pserver/rpc/service_methods.h"
 
@@ -10,18 +11,21 @@ namespace oarlock::pserver {
 
 class CheckpointService::Impl {
  public:
-  Impl(ServerCut* cuts, const CoordinatorTerm* term, const std::string& token)
+  Impl(ServerCut* cuts, RollBack roll_back, const CoordinatorTerm* term,
+       const std::string& token)
       : cuts_(cuts), term_(term), methods_(token) {
     using S = v1::CheckpointService::AsyncService;
     AddOrder(&S::RequestOpenCut, &ServerCut::Open);
     AddOrder(&S::RequestFreezeCut, &ServerCut::Freeze);
     AddOrder(&S::RequestSaveCut, &ServerCut::Save);
     AddOrder(&S::RequestCloseCut, &ServerCut::Close);
-    methods_.AddAnswer(&S::RequestRollBack, [](const v1::RollBackRequest&) {
-      return absl::UnimplementedError(
-          "this server does not roll back in place; start it again with "
-          "--resume");
-    });
+    methods_.AddAnswer(&S::RequestRollBack,
+                       [term, roll_back = std::move(roll_back)](
+                           const v1::RollBackRequest& request)
+                           -> absl::StatusOr<v1::RollBackResponse> {
+                         OARLOCK_RETURN_IF_ERROR(term->Check(request.term()));
+                         return roll_back(request);
+                       });
   }
 
   grpc::Service* service() { return methods_.service(); }
@@ -41,6 +45,10 @@ class CheckpointService::Impl {
       if (absl::Status status = term_->Check(request.term()); !status.ok()) {
         return done(status);
       }
+      if (cuts_ == nullptr) {
+        return done(absl::FailedPreconditionError(
+            "this server has no --checkpoint_dir; give all servers the same"));
+      }
       (cuts_->*step)(request, std::move(done));
     });
   }
@@ -50,10 +58,10 @@ class CheckpointService::Impl {
   ServiceMethods<v1::CheckpointService::AsyncService> methods_;
 };
 
-CheckpointService::CheckpointService(ServerCut* cuts,
+CheckpointService::CheckpointService(ServerCut* cuts, RollBack roll_back,
                                      const CoordinatorTerm* term,
                                      const std::string& token)
-    : impl_(std::make_unique<Impl>(cuts, term, token)) {}
+    : impl_(std::make_unique<Impl>(cuts, std::move(roll_back), term, token)) {}
 
 CheckpointService::~CheckpointService() = default;
 

@@ -6,9 +6,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "proto/v1/checkpoint.pb.h"
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/fencing/coordinator_term.h"
 #include "pserver/rpc/call_queues.h"
@@ -19,10 +22,14 @@ namespace oarlock::pserver {
 // that no call is held open.
 class CheckpointService {
  public:
-  // Orders of a term below `term` are FailedPrecondition. Both outlive this.
+  using RollBack = std::function<absl::StatusOr<v1::RollBackResponse>(
+      const v1::RollBackRequest&)>;
+
+  // Orders of a term below `term` are FailedPrecondition, and so are those
+  // about cuts where `cuts` is null: this server makes none. Both outlive this.
   // Empty `token`: none is demanded.
-  CheckpointService(ServerCut* cuts, const CoordinatorTerm* term,
-                    const std::string& token);
+  CheckpointService(ServerCut* cuts, RollBack roll_back,
+                    const CoordinatorTerm* term, const std::string& token);
   ~CheckpointService();
 
   CheckpointService(const CheckpointService&) = delete;

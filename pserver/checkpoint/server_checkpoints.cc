@@ -52,7 +52,11 @@ absl::StatusOr<std::optional<v1::CheckpointManifest>> Resume(
     const cluster::PartitionMap& map, TableRegistry* registry, CutGate* gate,
     coordinator::Coordinator* coordinator) {
   const absl::StatusOr<checkpoint::LoadedCheckpoint> current =
-      checkpoint::LoadCheckpoint(storage::FileSystem::Real(), dir.path());
+      checkpoint::LoadCheckpoint(
+          storage::FileSystem::Real(),
+          options.roll_back.has_value() && !options.roll_back->directory.empty()
+              ? options.roll_back->directory
+              : dir.path());
   if (absl::IsNotFound(current.status())) {
     if (options.resume) {
       Log().info("{} has no checkpoint: begins at the beginning", dir.path());
@@ -119,6 +123,11 @@ absl::StatusOr<coordinator::ReplayDecision> DecideReplayOf(
     return decision;
   }
   if (!options.resume) return coordinator::ReplayDecision();
+  if (options.roll_back.has_value()) {
+    decision = coordinator::ReplayDecision();
+    decision.why = "the servers go back to a cut";
+    return decision;
+  }
   if (!decision.go_on) decision.num_workers = 0;
   if (decision.go_on && !options.resume_from_logs) {
     decision = coordinator::ReplayDecision();
@@ -145,8 +154,7 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
     const ServerOptions& options, const coordinator::ReplayDecision& decision,
     const std::string& token, const cluster::PartitionMap* map,
     TableRegistry* registry, PushLedger* ledger,
-    coordinator::Coordinator* coordinator, CutGate* gate,
-    const CoordinatorTerm* term) {
+    coordinator::Coordinator* coordinator, CutGate* gate) {
   auto checkpoints = absl::WrapUnique(
       new ServerCheckpoints(options, token, map, registry, coordinator));
   OARLOCK_ASSIGN_OR_RETURN(
@@ -186,8 +194,6 @@ absl::StatusOr<std::unique_ptr<ServerCheckpoints>> ServerCheckpoints::Create(
         "again with --resume, it then goes on from its checkpoint"));
   }
   OARLOCK_RETURN_IF_ERROR(begun);
-  checkpoints->service_ = std::make_unique<CheckpointService>(
-      checkpoints->cuts_.get(), term, token);
   return checkpoints;
 }
 

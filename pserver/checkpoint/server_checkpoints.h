@@ -4,8 +4,6 @@
 #ifndef OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_
 #define OARLOCK_PSERVER_CHECKPOINT_SERVER_CHECKPOINTS_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,14 +16,11 @@
 #include "coordinator/log/coordinator_log.h"
 #include "coordinator/log/log_compatibility.h"
 #include "pserver/checkpoint/checkpoint_loop.h"
-#include "pserver/checkpoint/checkpoint_service.h"
 #include "pserver/checkpoint/cut_gate.h"
 #include "pserver/checkpoint/server_cut.h"
 #include "pserver/checkpoint/server_log.h"
-#include "pserver/fencing/coordinator_term.h"
 #include "pserver/fencing/push_ledger.h"
 #include "pserver/options/server_options.h"
-#include "pserver/rpc/call_queues.h"
 #include "pserver/table/table_registry.h"
 #include "storage/checkpoint_dir.h"
 
@@ -45,18 +40,12 @@ class ServerCheckpoints {
       const ServerOptions& options, const coordinator::ReplayDecision& decision,
       const std::string& token, const cluster::PartitionMap* map,
       TableRegistry* registry, PushLedger* ledger,
-      coordinator::Coordinator* coordinator, CutGate* gate,
-      const CoordinatorTerm* term);
-
-  // What to register with the builder.
-  grpc::Service* service() { return service_->service(); }
-  CallQueues::Acceptor Acceptor(std::shared_ptr<QueueGate> gate) const {
-    return service_->Acceptor(std::move(gate));
-  }
+      coordinator::Coordinator* coordinator, CutGate* gate);
 
   // Server 0 begins to make checkpoints. `endpoint`: where this server listens.
   absl::Status Start(const std::string& endpoint);
   const ServerCut& cuts() const { return *cuts_; }
+  ServerCut* mutable_cuts() { return cuts_.get(); }
   // Null without a log.
   ServerLog* log() const { return log_.get(); }
   // Whether everything that its predecessors acknowledged is here. Where no log
@@ -105,7 +94,6 @@ class ServerCheckpoints {
   bool replayed_ = false;
   uint64_t mark_ = 0;
   std::unique_ptr<ServerCut> cuts_;
-  std::unique_ptr<CheckpointService> service_;
   std::unique_ptr<CheckpointLoop> loop_;
 };
 

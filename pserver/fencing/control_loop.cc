@@ -79,7 +79,8 @@ void ControlLoop::Run() {
   const absl::Duration interval = coordinator_ != nullptr
                                       ? options_.deadline_interval
                                       : options_.heartbeat_interval;
-  while (!(coordinator_ != nullptr ? CoordinatorTurn() : FollowerTurn())) {
+  while (!WaitFor(absl::ZeroDuration()) &&
+         !(coordinator_ != nullptr ? CoordinatorTurn() : FollowerTurn())) {
     if (!Pause(ledgers_->due() ? std::min(interval, kLedgerInterval)
                                : interval)) {
       continue;
@@ -105,6 +106,10 @@ bool ControlLoop::CoordinatorTurn() {
   }
   if (absl::Status status = Apply(*response); !status.ok()) {
     End(std::move(status));
+    return true;
+  }
+  if (coordinator_->rolls_back()) {
+    EndForRollBack();
     return true;
   }
   if (!response->job_finished()) return false;
@@ -292,7 +297,7 @@ void ControlLoop::End(absl::Status outcome) {
 bool ControlLoop::Pause(absl::Duration interval) {
   absl::MutexLock lock(&mutex_);
   const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stop_ || wake_;
+    return stop_ || wake_ || ended_;
   };
   clock_.AwaitFor(&mutex_, absl::Condition(&due), interval);
   wake_ = false;

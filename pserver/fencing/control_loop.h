@@ -89,6 +89,8 @@ class ControlLoop {
   void Start();
   // Has the next turn come at once, unless one was asked for a moment ago.
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the loop: the server goes back to a cut, and the job goes on.
+  void EndForRollBack() { End(absl::OkStatus()); }
   // Returns when the loop has ended. OK: the job succeeded or was drained, or
   // Stop was called. Aborted: the job failed, and why. Anything else: the
   // coordinator is gone or refuses this server.

@@ -11,7 +11,10 @@ void LedgerReporter::Fill(v1::ServerHeartbeatRequest* request) {
     std::optional<v1::WorkerLedger> ledger =
         ledger_->Collect(wanted.worker, wanted.generation);
     wanted.sent = ledger.has_value();
-    if (wanted.sent) *request->add_ledgers() = *std::move(ledger);
+    if (!wanted.sent) continue;
+    ledger->set_joined_rounds(
+        round_membership_->WasRemoved(wanted.worker, wanted.generation));
+    *request->add_ledgers() = *std::move(ledger);
   }
 }
 

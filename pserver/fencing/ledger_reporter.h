@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "proto/v1/coordinator_servers.pb.h"
 #include "pserver/fencing/push_ledger.h"
+#include "pserver/fencing/round_membership.h"
 #include "pserver/table/table_registry.h"
 
 namespace oarlock::pserver {
@@ -18,9 +19,12 @@ namespace oarlock::pserver {
 // Not thread-safe: used by the thread that sends heartbeats.
 class LedgerReporter {
  public:
-  // Both outlive this.
-  LedgerReporter(PushLedger* ledger, TableRegistry* registry)
-      : ledger_(ledger), registry_(registry) {}
+  // All outlive this.
+  LedgerReporter(PushLedger* ledger, TableRegistry* registry,
+                 const RoundMembership* round_membership)
+      : ledger_(ledger),
+        registry_(registry),
+        round_membership_(round_membership) {}
 
   // Adds those of the requested ledgers that are complete here.
   void Fill(v1::ServerHeartbeatRequest* request);
@@ -45,6 +49,7 @@ class LedgerReporter {
 
   PushLedger* const ledger_;
   TableRegistry* const registry_;
+  const RoundMembership* const round_membership_;
   // As of the last response.
   std::vector<Wanted> wanted_;
   // By worker, the generation up to which the tables have forgotten pushes.

@@ -54,8 +54,16 @@ void RoundMembership::Apply(
       continue;
     }
     registry_->SetRoundMember(member->first, member->second, /*joins=*/false);
+    removed_[member->first] = member->second;
     members_.erase(member);
   }
+}
+
+bool RoundMembership::WasRemoved(WorkerIndex worker,
+                                 Generation generation) const {
+  absl::MutexLock lock(&mutex_);
+  const auto removed = removed_.find(worker);
+  return removed != removed_.end() && removed->second == generation;
 }
 
 }  // namespace oarlock::pserver

@@ -35,6 +35,8 @@ class RoundMembership {
   // Applies the coordinator's states: updates the fences, and removes from the
   // rounds generations that are no longer alive.
   void Apply(const google::protobuf::RepeatedPtrField<v1::WorkerState>& states);
+  // Whether Apply has removed this incarnation, which had not left.
+  bool WasRemoved(WorkerIndex worker, Generation generation) const;
 
  private:
   struct Call {
@@ -50,7 +52,9 @@ class RoundMembership {
 
   WorkerFences* const fences_;
   TableRegistry* const registry_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
+  // The newest removed generation of each worker.
+  std::map<WorkerIndex, Generation> removed_ ABSL_GUARDED_BY(mutex_);
   // Generation of each worker that is a member.
   std::map<WorkerIndex, Generation> members_ ABSL_GUARDED_BY(mutex_);
   // The newest call of each worker's newest generation.

@@ -4,15 +4,33 @@
 #define OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/types.h"
 #include "cluster/security_options.h"
+#include "proto/v1/table.pb.h"
 
 namespace oarlock::pserver {
+
+// With what a server that has gone back to a cut begins.
+struct RollBackOptions {
+  // Folder of the cut's checkpoint; empty: as the job began.
+  std::string directory;
+  // Under which the server goes on.
+  Generation generation{0};
+  // Those that the checkpoint lacks are created again.
+  std::vector<v1::TableConfig> tables;
+  // On server 0: what workers of the runs before are told, the number of the
+  // next run, and the generations of all servers before, as far as it knows.
+  std::string reason;
+  uint64_t next_run = 1;
+  std::vector<uint64_t> generations;
+};
 
 struct ServerOptions {
   // "host:port" of every server of the job, in the order of their indices.
@@ -101,6 +119,9 @@ struct ServerOptions {
   absl::Duration log_sync_interval = absl::Milliseconds(100);
   // Begin with the parameters of this checkpoint; empty: with new ones.
   std::string load;
+  // Set by the server itself, for a life that is not its first one, beside
+  // `resume`.
+  std::optional<RollBackOptions> roll_back;
   cluster::SecurityOptions security;
   // The coordinator takes leases and its other times from the wall clock, since
   // they outlive its process. Must outlive the server.

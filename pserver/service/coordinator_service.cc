@@ -22,17 +22,18 @@ absl::Status Reserved(const v1::RegisterWorkerRequest& request,
                    ", which this coordinator does not do; leave it unset"));
 }
 
-absl::Status CheckCutsAndDeaths(const v1::RegisterWorkerRequest& request) {
+absl::Status CheckCutsAndDeaths(const v1::RegisterWorkerRequest& request,
+                                bool stays) {
   if (request.cut_opener() != v1::RegisterWorkerRequest::COORDINATOR &&
       request.cut_opener() !=
           v1::RegisterWorkerRequest::CUT_OPENER_UNSPECIFIED) {
     return Reserved(request, "cut_opener WORKERS");
   }
-  if (request.on_death() != v1::RegisterWorkerRequest::RECOVER &&
-      request.on_death() != v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED) {
-    return Reserved(request, "on_death CUT");
-  }
-  return absl::OkStatus();
+  const bool known_on_death =
+      request.on_death() == v1::RegisterWorkerRequest::RECOVER ||
+      request.on_death() == v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED ||
+      (stays && request.on_death() == v1::RegisterWorkerRequest::CUT);
+  return known_on_death ? absl::OkStatus() : Reserved(request, "on_death CUT");
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ absl::Status CheckRegistration(const v1::RegisterWorkerRequest& request,
                                uint32_t num_workers) {
   OARLOCK_RETURN_IF_ERROR(
       cluster::CheckClientVersion(request.protocol_version()));
-  OARLOCK_RETURN_IF_ERROR(CheckCutsAndDeaths(request));
+  OARLOCK_RETURN_IF_ERROR(CheckCutsAndDeaths(request, num_workers == 0));
   // Of a job that stays the coordinator knows the runs.
   if (num_workers == 0) {
     if (request.max_workers() == request.min_workers()) return absl::OkStatus();

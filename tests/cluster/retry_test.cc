@@ -118,6 +118,7 @@ TEST(RetryAdviceTest, EachCodeSaysWhoShouldRetry) {
   EXPECT_EQ(AdviceFor(Code::kAborted), RetryAdvice::kRegisterAnew);
   EXPECT_EQ(AdviceFor(Code::kUnavailable), RetryAdvice::kSameCall);
   EXPECT_EQ(AdviceFor(Code::kDeadlineExceeded), RetryAdvice::kSameCall);
+  EXPECT_EQ(AdviceFor(Code::kCancelled), RetryAdvice::kSameCall);
   EXPECT_EQ(AdviceFor(Code::kResourceExhausted), RetryAdvice::kSameCallSlower);
 }
 

@@ -9,49 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "coordinator/coordinator.h"
-#include "tests/coordinator/coordinator_testing.h"
+#include "tests/coordinator/coordinator_stay_testing.h"
 
 namespace oarlock::coordinator {
 namespace {
-
-class CoordinatorStayTest : public CoordinatorTest {
- protected:
-  CoordinatorStayTest() : CoordinatorTest(/*num_workers=*/1) {
-    options_.stay = true;
-    options_.max_workers = 8;
-    coordinator_.emplace(options_, clock_);
-    ServerBeat(0);
-  }
-
-  absl::StatusOr<v1::RegisterWorkerResponse> Join(uint32_t rank, uint32_t world,
-                                                  bool only_if_free = true,
-                                                  uint64_t run = 0) {
-    v1::RegisterWorkerRequest request;
-    request.set_worker_index(rank);
-    request.set_host("h");
-    request.set_pid(100 + rank);
-    request.set_registration_id(++last_registration_);
-    request.set_min_workers(world);
-    request.set_max_workers(world);
-    request.set_only_if_free(only_if_free);
-    request.set_run(run);
-    return coordinator_->RegisterWorker(request);
-  }
-  // Joins, once what the run before has left is known.
-  v1::RegisterWorkerResponse MustJoin(uint32_t rank, uint32_t world) {
-    absl::StatusOr<v1::RegisterWorkerResponse> response = Join(rank, world);
-    for (int i = 0; i < 3 && absl::IsUnavailable(response.status()); ++i) {
-      ServerBeat(0);
-      response = Join(rank, world);
-    }
-    EXPECT_TRUE(response.ok()) << response.status();
-    return response.ok() ? *response : v1::RegisterWorkerResponse();
-  }
-  // What servers would do.
-  bool ServersEnd() { return ServerBeat(0).job_finished(); }
-
-  uint64_t last_registration_ = 0;
-};
 
 TEST_F(CoordinatorStayTest, EachRunHasTheSizeThatItsFirstWorkerSays) {
   uint64_t run = 0;
@@ -160,40 +121,16 @@ TEST_F(CoordinatorStayTest, ARestartOfALauncherContinuesTheRun) {
 
 TEST_F(CoordinatorStayTest, WhatARunPushedInPartIsTheNextOnesFirstPart) {
   const uint64_t killed = MustJoin(0, 1).worker_generation();
-  v1::DefinePhaseRequest define;
-  define.set_phase_name("mine/0");
-  define.set_pushes(true);
-  for (int i = 0; i < 2; ++i) {
-    v1::DataRange* const range = define.add_ranges();
-    range->set_begin(i * 10);
-    range->set_end(i * 10 + 10);
-  }
-  const auto defined = coordinator_->DefinePhase(define);
-  ASSERT_TRUE(defined.ok()) << defined.status();
-  EXPECT_GE(defined->epoch(), uint32_t{1} << 31);
-  phase_name_ = "mine/0";
+  const uint32_t epoch = DefineMine(2);
+  EXPECT_GE(epoch, uint32_t{1} << 31);
   ASSERT_EQ(Lease(0, killed)->leases_size(), 1);
-  // One of two messages of its push has arrived.
-  v1::WorkerLedger& ledger = ledgers_[0].emplace_back();
-  ledger.mutable_worker()->set_worker_index(0);
-  ledger.mutable_worker()->set_worker_generation(killed);
-  ledger.set_highest(1);
-  v1::PushRecord* const push = ledger.add_pushes();
-  push->set_sequence(1);
-  push->set_message_count(2);
-  push->add_messages(0);
-  for (auto* examples :
-       {push->mutable_examples(), push->mutable_dense_examples()}) {
-    v1::ExampleInterval* const interval = examples->Add();
-    interval->set_end(10);
-    interval->set_epoch(defined->epoch());
-  }
+  AddPartialPush(0, 0, killed, epoch);
   Pass(kLease + absl::Seconds(1));
   const uint64_t next = MustJoin(0, 1).worker_generation();
   // Of no other phase, and not before it is defined.
   EXPECT_TRUE(absl::IsUnavailable(Lease(0, next).status()));
   EXPECT_TRUE(absl::IsUnavailable(coordinator_->OpenCut().status()));
-  EXPECT_EQ(coordinator_->DefinePhase(define)->epoch(), defined->epoch());
+  EXPECT_EQ(DefineMine(2), epoch);
   const auto first = Lease(0, next);
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_EQ(first->push_completions_size(), 1);

@@ -172,20 +172,26 @@ class Client {
     return Admin(&v1::ServerAdminService::Stub::SetRoundMembership, request,
                  &response);
   }
-  // A push without rows, in round 1.
+  // Of a push of one message, in round 1.
+  static v1::RequestHeader PushHeader(uint32_t worker, uint64_t generation,
+                                      uint64_t sequence) {
+    v1::RequestHeader header;
+    header.set_protocol_version(cluster::kProtocolVersion);
+    header.set_job_hash(cluster::JobHash("default"));
+    header.set_worker_index(worker);
+    header.set_worker_generation(generation);
+    header.set_sequence(sequence);
+    header.set_oldest_unanswered(sequence);
+    header.set_routing_generation(1);
+    header.set_message_count(1);
+    header.set_table_message_count(1);
+    header.set_round(1);
+    return header;
+  }
+  // A push without rows.
   absl::Status Push(uint32_t worker, uint64_t generation, uint64_t sequence) {
     v1::PushSparseRequest request;
-    v1::RequestHeader* header = request.mutable_header();
-    header->set_protocol_version(cluster::kProtocolVersion);
-    header->set_job_hash(cluster::JobHash("default"));
-    header->set_worker_index(worker);
-    header->set_worker_generation(generation);
-    header->set_sequence(sequence);
-    header->set_oldest_unanswered(sequence);
-    header->set_routing_generation(1);
-    header->set_message_count(1);
-    header->set_table_message_count(1);
-    header->set_round(1);
+    *request.mutable_header() = PushHeader(worker, generation, sequence);
     request.set_table(1);
     v1::PushResponse response;
     return Data(&v1::ParameterService::Stub::PushSparse, request, &response);

@@ -26,7 +26,7 @@ class ControlLoopTest : public ::testing::Test {
         ledger_(&fences_),
         registry_(map_, ServerIndex(1), clock_),
         membership_(&fences_, &registry_),
-        reporter_(&ledger_, &registry_) {
+        reporter_(&ledger_, &registry_, &membership_) {
     ControlLoopOptions options;
     options.server = ServerIndex(1);
     // A port that nobody listens on.

@@ -25,6 +25,7 @@
 #include "cluster/wire_version.h"
 #include "pserver/fencing/ledger_reporter.h"
 #include "pserver/fencing/push_ledger.h"
+#include "pserver/fencing/round_membership.h"
 #include "pserver/fencing/worker_fences.h"
 #include "pserver/service/parameter_handler.h"
 #include "pserver/table/table_registry.h"
@@ -49,7 +50,8 @@ class OneServer {
         fences_(2),
         ledger_(&fences_),
         registry_(map_, ServerIndex(0), clock_),
-        reporter_(&ledger_, &registry_),
+        membership_(&fences_, &registry_),
+        reporter_(&ledger_, &registry_, &membership_),
         handler_({.server = ServerIndex(0),
                   .job_hash = kJobHash,
                   .server_generation = Generation(1)},
@@ -124,6 +126,7 @@ class OneServer {
   PushLedger ledger_;
   const FakeClock clock_;
   TableRegistry registry_;
+  RoundMembership membership_;
   LedgerReporter reporter_;
   ParameterHandler handler_;
 };

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/push_stamp.h"
 #include "cluster/partition_map.h"
+#include "pserver/fencing/round_membership.h"
 #include "pserver/fencing/worker_fences.h"
 #include "tests/pserver/fencing/ledger_testing.h"
 #include "tests/pserver/service/push_testing.h"
@@ -25,7 +26,8 @@ class LedgerReporterTest : public ::testing::Test {
         ledger_(&fences_),
         registry_(cluster::PartitionMap::Even(1u << kTestPartitionBits, 1),
                   ServerIndex(0), clock_),
-        reporter_(&ledger_, &registry_) {}
+        membership_(&fences_, &registry_),
+        reporter_(&ledger_, &registry_, &membership_) {}
 
   static void Want(uint32_t worker, uint64_t generation, Response* response) {
     v1::WorkerIncarnation* wanted = response->add_wanted_ledgers();
@@ -60,6 +62,7 @@ class LedgerReporterTest : public ::testing::Test {
   PushLedger ledger_;
   const FakeClock clock_;
   TableRegistry registry_;
+  RoundMembership membership_;
   LedgerReporter reporter_;
 };
 
@@ -116,6 +119,39 @@ TEST_F(LedgerReporterTest, TablesForgetAWorkerWhenNothingIsUnderWay) {
   EXPECT_TRUE(table.HasApplied(BlockIndex(0), stamp));
   reporter_.Apply(Forgotten(0, 2));
   EXPECT_FALSE(table.HasApplied(BlockIndex(0), stamp));
+}
+
+TEST_F(LedgerReporterTest, TellsWhoWasInRounds) {
+  using States = google::protobuf::RepeatedPtrField<v1::WorkerState>;
+  const auto set_life = [this](uint32_t worker, v1::WorkerState::Life life) {
+    States states;
+    v1::WorkerState* const state = states.Add();
+    state->set_worker_index(worker);
+    state->set_worker_generation(1);
+    state->set_life(life);
+    membership_.Apply(states);
+  };
+  Response response;
+  for (const uint32_t worker : {0, 1}) {
+    set_life(worker, v1::WorkerState::ALIVE);
+    ASSERT_TRUE(membership_
+                    .SetMember(WorkerIndex(worker), Generation(1),
+                               /*joins=*/true, 1)
+                    .ok());
+    Want(worker, 1, &response);
+  }
+  ASSERT_TRUE(
+      membership_.SetMember(WorkerIndex(1), Generation(1), /*joins=*/false, 2)
+          .ok());
+  for (const uint32_t worker : {0, 1}) {
+    set_life(worker, v1::WorkerState::LOST);
+  }
+  reporter_.Apply(response);
+  v1::ServerHeartbeatRequest request;
+  reporter_.Fill(&request);
+  ASSERT_EQ(request.ledgers_size(), 2);
+  EXPECT_TRUE(request.ledgers(0).joined_rounds());
+  EXPECT_FALSE(request.ledgers(1).joined_rounds());
 }
 
 }  // namespace
