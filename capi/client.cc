@@ -35,6 +35,15 @@ absl::StatusOr<v1::ValueFormat> Format(const std::string& name) {
   return wire::ParseValueFormat(name);
 }
 
+absl::StatusOr<v1::RegisterWorkerRequest::OnDeath> OnDeath(
+    const std::string& text) {
+  if (text.empty()) return v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED;
+  if (text == "repair") return v1::RegisterWorkerRequest::RECOVER;
+  if (text == "cut") return v1::RegisterWorkerRequest::CUT;
+  return absl::InvalidArgumentError(
+      absl::StrCat("on_death is '", text, "'; legal are repair and cut"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Client>> Client::Create(
@@ -107,7 +116,7 @@ Outcome Client::FindSession(std::shared_ptr<Session>* session) const {
     return absl::FailedPreconditionError(
         state_ == State::kNew || state_ == State::kConnecting
             ? "the client is not connected; connect or join first"
-            : "the client has left the job; make a new one");
+            : "the client has left the job; join again, or make a new one");
   }
   *session = session_;
   return {};
@@ -145,9 +154,9 @@ absl::Status Client::StartThread(
 absl::Status Client::Connect(const v1::JoinConfig* join,
                              std::shared_ptr<Operation> operation) {
   absl::MutexLock lock(&mutex_);
-  if (state_ != State::kNew) {
+  if (state_ != State::kNew && state_ != State::kLeft) {
     return absl::FailedPreconditionError(
-        "the client is connected, or was; make another one");
+        "the client is connected; leave first, or make another one");
   }
   std::shared_ptr<v1::JoinConfig> config =
       join == nullptr ? nullptr : std::make_shared<v1::JoinConfig>(*join);
@@ -179,6 +188,8 @@ absl::StatusOr<std::string> Client::RunConnect(const v1::JoinConfig* join,
 }
 
 absl::StatusOr<std::string> Client::DoConnect(const v1::JoinConfig* join) {
+  OARLOCK_ASSIGN_OR_RETURN(const auto on_death,
+                           OnDeath(join == nullptr ? "" : join->on_death()));
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<client::ServerConnections> servers,
                            client::ServerConnections::Create(options_));
   const auto set_connecting = [this](client::ServerConnections* servers) {
@@ -199,6 +210,7 @@ absl::StatusOr<std::string> Client::DoConnect(const v1::JoinConfig* join) {
     request.set_min_workers(join->world());
     request.set_max_workers(join->world());
     request.set_only_if_free(!join->take_over());
+    request.set_on_death(on_death);
     for (const auto& [name, value] : join->settings()) {
       v1::JobDescription::Flag* const setting = request.add_settings();
       setting->set_name(name);
@@ -223,8 +235,12 @@ absl::StatusOr<std::string> Client::DoConnect(const v1::JoinConfig* join) {
   }
   auto session =
       std::make_shared<Session>(std::move(servers), std::move(job), formats_);
-  absl::MutexLock lock(&mutex_);
-  session_ = std::move(session);
+  {
+    absl::MutexLock lock(&mutex_);
+    // Of one that has left.
+    session.swap(session_);
+  }
+  if (session != nullptr) session->Close();
   return join == nullptr ? "{}" : ToJson(registered);
 }
 
@@ -239,7 +255,7 @@ absl::Status Client::SetRounds(bool joins,
   });
 }
 
-absl::Status Client::Leave(const absl::Status& outcome,
+absl::Status Client::Leave(const Session::Leaving& leaving,
                            std::shared_ptr<Operation> operation) {
   absl::MutexLock lock(&mutex_);
   if (state_ != State::kOpen) {
@@ -251,12 +267,12 @@ absl::Status Client::Leave(const absl::Status& outcome,
   }
   OARLOCK_RETURN_IF_ERROR(
       StartThread(operation,
-                  [this, session = session_, outcome,
+                  [this, session = session_, leaving,
                    raw = operation.get()]() -> absl::StatusOr<std::string> {
                     raw->SetCancel([session] { session->Close(); });
-                    const absl::Status status = session->Leave(outcome);
+                    const absl::Status status = session->Leave(leaving);
                     absl::MutexLock lock(&mutex_);
-                    if (state_ == State::kLeaving) state_ = State::kClosed;
+                    if (state_ == State::kLeaving) state_ = State::kLeft;
                     OARLOCK_RETURN_IF_ERROR(status);
                     return "{}";
                   }));

@@ -42,11 +42,12 @@ class Client {
   // An operation of this client.
   std::shared_ptr<Operation> NewOperation(const Operation::Options& options);
 
-  // Null `join`: as a reader. FailedPrecondition: it is, or was, connected.
+  // Null `join`: as a reader. FailedPrecondition: it is connected. Who has left
+  // may join again.
   absl::Status Connect(const v1::JoinConfig* join,
                        std::shared_ptr<Operation> operation);
   absl::Status SetRounds(bool joins, std::shared_ptr<Operation> operation);
-  absl::Status Leave(const absl::Status& outcome,
+  absl::Status Leave(const Session::Leaving& leaving,
                      std::shared_ptr<Operation> operation);
 
   // FailedPrecondition: it is not connected. OARLOCK_BROKEN after Break.
@@ -60,7 +61,7 @@ class Client {
   void Close();
 
  private:
-  enum class State { kNew, kConnecting, kOpen, kLeaving, kClosed };
+  enum class State { kNew, kConnecting, kOpen, kLeaving, kLeft, kClosed };
 
   Client(client::ConnectionOptions options, const client::ValueFormats& formats)
       : options_(std::move(options)), formats_(formats) {}

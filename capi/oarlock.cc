@@ -313,7 +313,7 @@ oarlock_code oarlock_join_begin(oarlock_client client, const char* config,
       });
 }
 
-oarlock_code oarlock_leave_begin(oarlock_client client, int32_t succeeded,
+oarlock_code oarlock_leave_begin(oarlock_client client, int32_t how,
                                  const char* reason, size_t reason_size,
                                  oarlock_operation* operation,
                                  oarlock_error* error) {
@@ -323,9 +323,16 @@ oarlock_code oarlock_leave_begin(oarlock_client client, int32_t succeeded,
         std::string text;
         const Outcome outcome = ToText(reason, reason_size, "reason", &text);
         if (!outcome.ok()) return outcome;
-        return found.Leave(
-            succeeded != 0 ? absl::OkStatus() : absl::CancelledError(text),
-            begun);
+        if (how < OARLOCK_LEAVE_GIVE_UP || how > OARLOCK_LEAVE_ROLL_BACK) {
+          return absl::InvalidArgumentError(absl::StrCat(
+              "a client is to leave in way ", how, "; legal are 0 to 2"));
+        }
+        Session::Leaving leaving;
+        if (how != OARLOCK_LEAVE_DONE) {
+          leaving.outcome = absl::CancelledError(text);
+        }
+        leaving.roll_back = how == OARLOCK_LEAVE_ROLL_BACK;
+        return found.Leave(leaving, begun);
       });
 }
 

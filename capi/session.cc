@@ -86,7 +86,11 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
     absl::MutexLock lock(&cancel_way_->mutex);
     cancel_way_->session = this;
   }
-  if (job_ != nullptr) parameters_->SetRun(job_->registration().run());
+  if (job_ != nullptr) {
+    parameters_->SetRun(job_->registration().run());
+    unfinished_.insert(job_->registration().unfinished().begin(),
+                       job_->registration().unfinished().end());
+  }
   if (job_ == nullptr || !job_->takes_cuts()) return;
   const auto observe = [this](uint64_t cut, uint64_t round) {
     {
@@ -425,6 +429,7 @@ absl::Status Session::Push(Step* step, OperationPtr operation) {
   uint64_t number = 0;
   {
     absl::MutexLock lock(&mutex_);
+    if (lease == 0) OARLOCK_RETURN_IF_ERROR(CheckGoesOnWith(""));
     OARLOCK_RETURN_IF_ERROR(AddRest(&push));
     ++pushes_under_way_;
     number = marks_.Begin(
@@ -578,6 +583,7 @@ absl::Status Session::Lease(const v1::LeaseConfig& config,
   bool defined;
   {
     absl::MutexLock lock(&mutex_);
+    OARLOCK_RETURN_IF_ERROR(CheckGoesOnWith(call->phase_name));
     if (const auto kept = leases_.TakeKept(call->phase_name)) {
       operation->Finish({}, ToJson(*kept));
       return absl::OkStatus();
@@ -773,8 +779,19 @@ absl::Status Session::TellRest() {
   return absl::OkStatus();
 }
 
-absl::Status Session::Leave(const absl::Status& outcome) {
+absl::Status Session::CheckGoesOnWith(const std::string& phase_name) {
+  if (unfinished_.erase(phase_name) > 0 || unfinished_.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the run before has pushed a part of '", *unfinished_.begin(),
+      "' to some servers only; lease that work first, or leave with "
+      "OARLOCK_LEAVE_ROLL_BACK and join again"));
+}
+
+absl::Status Session::Leave(const Leaving& leaving) {
   OARLOCK_RETURN_IF_ERROR(CheckWorker());
+  const absl::Status& outcome = leaving.outcome;
   {
     absl::MutexLock lock(&mutex_);
     leaving_ = true;
@@ -806,7 +823,9 @@ absl::Status Session::Leave(const absl::Status& outcome) {
     mutex_.Await(absl::Condition(&marked));
   }
   absl::Status told = outcome.ok() ? TellRest() : absl::OkStatus();
-  const absl::Status left = job_->Finish(outcome.ok() ? told : outcome);
+  const absl::Status left = leaving.roll_back
+                                ? job_->RollBack(std::string(outcome.message()))
+                                : job_->Finish(outcome.ok() ? told : outcome);
   return told.ok() ? left : told;
 }
 

@@ -134,8 +134,14 @@ class Session {
   // Blocks: takes part in every round from the next one on, or in none any
   // more. JSON: the rounds that are complete.
   absl::StatusOr<std::string> SetRounds(bool joins);
+  struct Leaving {
+    // Why it gives up, else OK.
+    absl::Status outcome;
+    // The run is over for all, and the servers go back to the newest cut.
+    bool roll_back = false;
+  };
   // Blocks: waits for the pushes under way, tells what is done, and leaves.
-  absl::Status Leave(const absl::Status& outcome);
+  absl::Status Leave(const Leaving& leaving);
 
  private:
   struct LeaseCall;
@@ -156,6 +162,10 @@ class Session {
   // Cancelling the operation cancels the call of this number.
   void CancelBy(const OperationPtr& operation, uint64_t number);
 
+  // The present run goes on with this work, or pushes without one (""), before
+  // it has gone on with all that the run before has left: FailedPrecondition.
+  absl::Status CheckGoesOnWith(const std::string& phase_name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sync: a round has every table of the job, and a number.
   absl::Status AddRest(client::PushRequest* push)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -193,6 +203,8 @@ class Session {
   std::set<uint64_t> open_lease_requests_ ABSL_GUARDED_BY(mutex_);
   uint64_t pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  // Works that the run before has left in part and this worker has not leased.
+  std::set<std::string> unfinished_ ABSL_GUARDED_BY(mutex_);
   bool in_rounds_ ABSL_GUARDED_BY(mutex_) = false;
   // The last one that this worker has pushed to.
   uint64_t last_round_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -404,12 +404,22 @@ absl::StatusOr<v1::JobStatusResponse> GrpcJobClient::GetJobStatus() {
 }
 
 absl::Status GrpcJobClient::Finish(const absl::Status& outcome) {
+  return FinishWith(outcome, /*roll_back=*/false);
+}
+
+absl::Status GrpcJobClient::RollBack(const std::string& reason) {
+  return FinishWith(absl::CancelledError(reason), /*roll_back=*/true);
+}
+
+absl::Status GrpcJobClient::FinishWith(const absl::Status& outcome,
+                                       bool roll_back) {
   StopHeartbeat();
   v1::FinishWorkerRequest request;
   request.set_worker_index(worker_index_.value());
   request.set_worker_generation(generation_.value());
   request.set_succeeded(outcome.ok());
   request.set_reason(std::string(outcome.message()));
+  request.set_roll_back(roll_back);
   v1::FinishWorkerResponse response;
   OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
       ServerIndex(0),

@@ -79,6 +79,9 @@ class GrpcJobClient : public JobClient {
       uint32_t first_epoch) override;
   absl::Status Alive() const override;
   absl::Status Finish(const absl::Status& outcome) override;
+  // In a job that stays: gives up, and has all servers go back to the newest
+  // cut. The run is over for all of its workers.
+  absl::Status RollBack(const std::string& reason);
 
  private:
   GrpcJobClient(const ServerConnections* connections, WorkerIndex worker_index)
@@ -88,6 +91,7 @@ class GrpcJobClient : public JobClient {
     return connections_->coordinator();
   }
   absl::StatusOr<v1::CheckpointResponse> MakeCheckpoint(bool best);
+  absl::Status FinishWith(const absl::Status& outcome, bool roll_back);
   // On all servers; the most complete rounds that one of them tells.
   absl::StatusOr<uint64_t> SetRoundMembership(bool joins);
   // `number` tells the call from those before and after it.

@@ -184,7 +184,11 @@ absl::Status GrpcParameterClient::OnReturn(
   if (!response.log_may_lack_its_end()) {
     acknowledged_.ForgetFrom(server, response.restored_cut());
   }
-  Log().warn("{}", what);
+  if (lost > 0) {
+    Log().warn("{}", what);
+  } else {
+    Log().info("{}", what);
+  }
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 """A job's servers, as a reader or as a worker sees them."""
 
 import ctypes
+import json
 import threading
 import time
 import types
@@ -183,6 +184,9 @@ class Job:
         self._config = config
         self._handle = 0
         self._tables: Dict[str, Any] = {}
+        # Works that the run before has left in part, and this job has not leased.
+        self._unfinished: Set[str] = set()
+        self._join_text = b""
         # Sync mode: works whose parts are all trained.
         self._finished: Set[str] = set()
         self._lock = threading.Lock()
@@ -204,13 +208,41 @@ class Job:
         return self
 
     def _join(self, join: Dict[str, Any]) -> "Job":
-        text = _library.to_json(join)
+        self._join_text = text = _library.to_json(join)
         registered = _operation.run(_library.library().join_begin, self._handle,
                                     text, len(text))
+        self._unfinished = set(registered.get("unfinished", []))
         self.rank = int(join["rank"])
         self.world = int(registered["num_workers"])
         self.run = int(registered["run"])
         return self
+
+    def _go_on_with(self, work: Optional[str]) -> None:
+        """Before this run leases a work, or pushes without one: what the run before
+        has pushed to some servers only is completed, or the servers go back."""
+        if work is not None and work in self._unfinished:
+            self._unfinished.discard(work)
+            return
+        if not self._unfinished:
+            return
+        left = ", ".join(f"'{name}'" for name in sorted(self._unfinished))
+        _log.logger().warning(
+            "the run before has pushed a part of %s to some servers only, and this "
+            "one does not go on with it: the servers go back to the newest "
+            "checkpoint, or to the beginning", left)
+        reason = f"this run does not go on with {left}".encode()
+        try:
+            _operation.run(_library.library().leave_begin, self._handle,
+                           _library.LEAVE_ROLL_BACK, reason, len(reason))
+        except errors.FencedError:
+            pass  # Another worker of this run was first.
+        self._join(json.loads(self._join_text))
+        with self._lock:
+            configs = [table.config for table in self._tables.values()]
+        for config in configs:
+            text = _library.to_json(config)
+            _operation.run(_library.library().create_table_begin, self._handle,
+                           text, len(text))
 
     @property
     def is_worker(self) -> bool:
@@ -230,7 +262,8 @@ class Job:
                 reason = ("" if error is None
                           else f"{type(error).__name__}: {error}"[:500]).encode()
                 _operation.run(_library.library().leave_begin, self._handle,
-                               1 if error is None else 0, reason, len(reason))
+                               _library.LEAVE_DONE if error is None
+                               else _library.LEAVE_GIVE_UP, reason, len(reason))
         finally:
             self._handle = 0
             self._finalizer()
@@ -345,7 +378,8 @@ class Job:
             _library.library().create_table_begin, self._handle, text, len(text)))
 
     def _table_of(self, config: Dict[str, Any]) -> Any:
-        if config["mode"] != self.mode.upper():
+        # A reader pushes nothing, whose mode would matter.
+        if self.is_worker and config["mode"] != self.mode.upper():
             raise errors.InvalidArgumentError(
                 f"table '{config['name']}' is of mode {config['mode'].lower()}, this "
                 f"job of mode {self.mode}; all tables of a client have one mode")
@@ -390,9 +424,12 @@ class Job:
         """Begins a push; see Step.
 
         Args:
-            part: whose examples' gradients it has. Without one, the death of this
-                worker may leave a push half applied.
+            part: whose examples' gradients it has. Without one nobody can complete
+                the push if this worker dies in it: the run is over then, and the
+                servers go back to the newest checkpoint, or to the beginning.
         """
+        if part is None:
+            self._go_on_with(None)
         return Step(self, part)
 
     def lease(self, name: str, *, epoch: int = 0, total: int,
@@ -412,6 +449,7 @@ class Job:
         Raises:
             FailedPreconditionError: this run has finished it.
         """
+        self._go_on_with(f"{name}/{epoch}")
         if self.mode == "sync":
             yield from self._split(name, epoch, total, block)
             return
@@ -573,6 +611,7 @@ def connect(address: Union[str, Sequence[str], None] = None, *,
 def join(address: Union[str, Sequence[str], None] = None, *,
          rank: Optional[int] = None, world: Optional[int] = None,
          mode: str = "async", take_over: bool = False,
+         on_death: str = "repair",
          wait_for_rank: Optional[float] = 10.0, **options: Any) -> Job:
     """Joins a run of the job as a worker.
 
@@ -582,6 +621,12 @@ def join(address: Union[str, Sequence[str], None] = None, *,
             None: what the environment says, else 0 and what the servers say. The
             first worker of a run says its size.
         take_over: take the place of a worker of this rank that is alive.
+        on_death: what becomes of a push that a worker has sent to some servers only
+            when it dies. "repair": whoever leases its part next completes it, with
+            the same keys. "cut": it cannot be repeated; the run is over, and the
+            servers go back to the newest checkpoint, or to the beginning. The
+            same in all workers of a run. A step without a part is never repaired,
+            nor one in sync mode.
         wait_for_rank: seconds to wait for the rank, since the lease of a worker that
             was killed runs out a few seconds later.
 
@@ -598,7 +643,8 @@ def join(address: Union[str, Sequence[str], None] = None, *,
     while True:
         job = Job(config, mode)
         try:
-            return job._join({"rank": rank, "world": world, "take_over": take_over})
+            return job._join({"rank": rank, "world": world, "take_over": take_over,
+                              "on_death": on_death})
         except errors.AlreadyExistsError as taken:
             job.leave()
             if time.monotonic() >= deadline:

@@ -224,6 +224,8 @@ class _AnyTable:
         self.config = config
         self.id = int(config["id"])
         self.name: str = config["name"]
+        # "async" or "sync".
+        self.mode = str(config["mode"]).lower()
 
     def __reduce__(self) -> Any:
         raise TypeError("an Oarlock table cannot be pickled; send its name, and "

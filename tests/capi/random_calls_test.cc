@@ -213,7 +213,7 @@ void Caller::CallAny() {
     case 5:
       if (!Rarely()) return;
       Text();
-      code = oarlock_leave_begin(Handle(kClient), Next() % 2, text_.data(),
+      code = oarlock_leave_begin(Handle(kClient), Next() % 3, text_.data(),
                                  text_.size(), to, Error());
       break;
     case 6:

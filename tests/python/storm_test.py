@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -28,19 +29,26 @@ KEYS = 997
 
 # Pushes 1 for each example to its key in two tables and to a dense parameter, and
 # overwrites its arrays at once. Small messages: a push has several on each server.
+# The last part waits until all kills are done: who dies after the work has ended
+# would begin it anew, in another run.
 WORKER = """
-import sys
+import os, pathlib, sys
 sys.path.insert(0, %(tests)r)
-from oarlock_testing import oarlock
+from oarlock_testing import eventually, oarlock
 import numpy as np
+
+folder = pathlib.Path(%(folder)r)
 
 with oarlock.join(%(address)r, rank=%(rank)d, world=%(world)d, token_file=%(token)r,
                   wait_for_rank=60) as job:
+    (folder / str(os.getpid())).touch()
     a = job.create_table("a", 1, oarlock.Sgd(1.0))
     b = job.create_table("b", 2, oarlock.Sgd(1.0))
     d = job.create_dense("d", {"count": (1,)}, oarlock.Sgd(1.0))
     for part in job.lease("train", total=%(total)d, block=%(block)d):
         keys = part.indices %% %(keys)d
+        if part.end == %(total)d:
+            assert eventually((folder / "ends").exists, 600)
         rows = job.pull([(a, keys), (b, keys)])
         with job.step(part) as step:
             for each in rows:
@@ -57,7 +65,7 @@ class StormTest(unittest.TestCase):
         script = WORKER % {
             "tests": str(HERE), "address": self.cluster.address, "rank": rank,
             "world": WORLD, "token": self.cluster.token_file, "total": TOTAL,
-            "block": BLOCK, "keys": KEYS}
+            "block": BLOCK, "keys": KEYS, "folder": self.folder}
         return subprocess.Popen([sys.executable, "-c", script])
 
     def kill_a_server(self):
@@ -70,18 +78,24 @@ class StormTest(unittest.TestCase):
     def test_every_example_counts_once(self):
         print("seed", SEED, flush=True)
         self.random = random.Random(SEED)
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = scratch.name
         self.cluster = oarlock.LocalCluster(servers=2, lease_s=1,
                                             max_restart=1000)
         self.addCleanup(self.cluster.close)
         workers = [self.start(rank) for rank in range(WORLD)]
         self.addCleanup(lambda: [worker.kill() for worker in workers])
         pause = threading.Event()
+        folder = pathlib.Path(self.folder)
         kills = 0
         begun = time.monotonic()
         while any(worker.poll() is None for worker in workers):
             pause.wait(self.random.uniform(0.1, 0.6))
             rank = self.random.randrange(WORLD)
-            if kills < KILLS and all(w.poll() is None for w in workers):
+            # A run whose workers are all dead at a time is over.
+            if kills < KILLS and all((folder / str(w.pid)).exists()
+                                     for w in workers):
                 kills += 1
                 if self.random.random() < 0.5:
                     self.kill_a_server()
@@ -89,10 +103,12 @@ class StormTest(unittest.TestCase):
                     workers[rank].kill()
                     workers[rank].wait()
                     workers[rank] = self.start(rank)
+            if kills == KILLS:
+                (folder / "ends").touch()
             for worker in workers:
                 self.assertIn(worker.poll(), (None, 0))
             self.assertLess(time.monotonic() - begun, 60 + 10 * KILLS)
-        self.assertGreater(kills, KILLS // 2)
+        self.assertEqual(kills, KILLS)
         counts = np.bincount(np.arange(TOTAL) % KEYS)
         with self.cluster.connect() as reader:
             for name in "ab":

@@ -128,9 +128,11 @@ class SyncTest(unittest.TestCase):
             with cluster.join() as job:
                 job.create_table("t", 1, oarlock.Sgd(1.0))
             with cluster.connect(mode="sync") as reader:
+                self.assertEqual(reader.table("t").mode, "async")
+            with cluster.join(mode="sync") as job:
                 with self.assertRaisesRegex(oarlock.InvalidArgumentError,
                                             "is of mode async"):
-                    reader.table("t")
+                    job.table("t")
 
 
 if __name__ == "__main__":

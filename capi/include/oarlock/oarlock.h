@@ -123,7 +123,9 @@ OARLOCK_API oarlock_code oarlock_connect_begin(oarlock_client client,
                                                oarlock_error* error);
 
 /* Operation: connects and registers as a worker. `config`: JSON of JoinConfig.
- * Result: JSON of RegisterWorkerResponse. Errors: those of connecting;
+ * Result: JSON of RegisterWorkerResponse; `unfinished` there: works of which
+ * the run before has pushed a part to some servers only. Lease these first, or
+ * leave with OARLOCK_LEAVE_ROLL_BACK. Errors: those of connecting;
  * ALREADY_EXISTS (the rank is taken, by whom); INVALID_ARGUMENT (a rank beyond
  * the run). */
 OARLOCK_API oarlock_code oarlock_join_begin(oarlock_client client,
@@ -132,13 +134,23 @@ OARLOCK_API oarlock_code oarlock_join_begin(oarlock_client client,
                                             oarlock_operation* operation,
                                             oarlock_error* error);
 
-/* Operation: the worker leaves. `succeeded` 0: it gives up, for this reason,
- * one sentence; what it had leased goes to others. Pushes under way are waited
- * for. Afterwards the client answers nothing but oarlock_client_free. Result:
- * {}. */
-OARLOCK_API oarlock_code oarlock_leave_begin(
-    oarlock_client client, int32_t succeeded, const char* reason,
-    size_t reason_size, oarlock_operation* operation, oarlock_error* error);
+enum {
+  /* It gives up; what it had leased goes to others. */
+  OARLOCK_LEAVE_GIVE_UP = 0,
+  OARLOCK_LEAVE_DONE = 1,
+  /* It gives up, the run is over for all of its workers, and the servers go
+   * back to the newest checkpoint, or to the beginning. */
+  OARLOCK_LEAVE_ROLL_BACK = 2
+};
+
+/* Operation: the worker leaves. `how`: one of the above; `reason`: why it gives
+ * up, one sentence. Pushes under way are waited for. Afterwards the client may
+ * join again, and its keys stay; tables are created again. Result: {}. */
+OARLOCK_API oarlock_code oarlock_leave_begin(oarlock_client client, int32_t how,
+                                             const char* reason,
+                                             size_t reason_size,
+                                             oarlock_operation* operation,
+                                             oarlock_error* error);
 
 /* Whether the worker still takes part: OK, ABORTED (fenced), CANCELLED (the job
  * is being ended, and why). Asks nobody. */
