@@ -255,6 +255,17 @@ absl::Status Client::SetRounds(bool joins,
   });
 }
 
+absl::Status Client::SumEvaluation(const WorkId& work,
+                                   std::shared_ptr<Operation> operation) {
+  absl::MutexLock lock(&mutex_);
+  if (state_ != State::kOpen) {
+    return absl::FailedPreconditionError("the client is not connected");
+  }
+  return StartThread(std::move(operation), [session = session_, work] {
+    return session->SumEvaluation(work);
+  });
+}
+
 absl::Status Client::Leave(const Session::Leaving& leaving,
                            std::shared_ptr<Operation> operation) {
   absl::MutexLock lock(&mutex_);

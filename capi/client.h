@@ -47,6 +47,8 @@ class Client {
   absl::Status Connect(const v1::JoinConfig* join,
                        std::shared_ptr<Operation> operation);
   absl::Status SetRounds(bool joins, std::shared_ptr<Operation> operation);
+  absl::Status SumEvaluation(const WorkId& work,
+                             std::shared_ptr<Operation> operation);
   absl::Status Leave(const Session::Leaving& leaving,
                      std::shared_ptr<Operation> operation);
 
@@ -70,8 +72,8 @@ class Client {
   absl::StatusOr<std::string> RunConnect(const v1::JoinConfig* join,
                                          Operation* operation);
   absl::StatusOr<std::string> DoConnect(const v1::JoinConfig* join);
-  // The thread that connects, joins rounds or leaves: `operation` ends with
-  // what `run` returns. FailedPrecondition: it is at one of these.
+  // The thread that connects, joins rounds, sums up or leaves: `operation` ends
+  // with what `run` returns. FailedPrecondition: it is at one of these.
   absl::Status StartThread(std::shared_ptr<Operation> operation,
                            std::function<absl::StatusOr<std::string>()> run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,7 +1,11 @@
 #include "capi/leases.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/types.h"
 
 namespace oarlock::capi {
@@ -14,10 +18,11 @@ data::ExampleRange ToRange(const v1::DataRange& range) {
 }  // namespace
 
 std::optional<v1::LeasedPart> Leases::Add(
-    const std::string& phase_name, uint32_t epoch,
+    const std::string& phase_name, const WorkId& work, uint32_t epoch,
     const v1::LeaseRangesResponse& response) {
   Part part;
   part.phase_name = phase_name;
+  part.work = work;
   part.epoch = epoch;
   v1::LeasedPart leased;
   if (response.push_completions_size() > 0) {
@@ -95,6 +100,22 @@ std::vector<std::string> Leases::PhasesWithDone() const {
     if (!leases.empty()) names.push_back(name);
   }
   return names;
+}
+
+std::string Leases::PhaseName(const WorkId& work) const {
+  std::string name = NameOf(work);
+  const auto turns = turns_.find(name);
+  if (turns != turns_.end()) absl::StrAppend(&name, "#", turns->second + 1);
+  return name;
+}
+
+void Leases::GoOnWith(const std::string& phase_name) {
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(phase_name, absl::MaxSplits('#', 1));
+  uint32_t turn = 0;
+  if (!absl::SimpleAtoi(parts.second, &turn) || turn < 2) return;
+  uint32_t& turns = turns_[parts.first];
+  turns = std::max(turns, turn - 1);
 }
 
 }  // namespace oarlock::capi

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/push_stamp.h"
+#include "capi/work_progress.h"
 #include "data/batch.h"
 #include "proto/config/client_config.pb.h"
 #include "proto/v1/coordinator_ranges.pb.h"
@@ -21,6 +22,7 @@ namespace oarlock::capi {
 // What is leased: one push has the gradients of its examples.
 struct Part {
   std::string phase_name;
+  WorkId work;
   // In the headers of pushes.
   uint32_t epoch = 0;
   // Examples that rows, and dense parameters, need gradients of.
@@ -38,7 +40,7 @@ class Leases {
   // Takes the first part of a response; nothing: it has none. REQUIRES: it has
   // at most one.
   std::optional<v1::LeasedPart> Add(const std::string& phase_name,
-                                    uint32_t epoch,
+                                    const WorkId& work, uint32_t epoch,
                                     const v1::LeaseRangesResponse& response);
 
   // A part that nobody waited for, until the next caller takes it.
@@ -60,6 +62,14 @@ class Leases {
   // Phases with parts of which the coordinator was not told that they are done.
   std::vector<std::string> PhasesWithDone() const;
 
+  // The phase of the work's present turn: "train/0", then "train/0#2".
+  std::string PhaseName(const WorkId& work) const;
+  // The work is done anew, in a phase of its own.
+  void BeginAgain(const WorkId& work) { ++turns_[NameOf(work)]; }
+  // The run before has left this phase in part: its work goes on with that
+  // turn.
+  void GoOnWith(const std::string& phase_name);
+
   // The phase is over for all workers.
   void SetFinished(const std::string& phase_name) {
     finished_.insert(phase_name);
@@ -73,6 +83,8 @@ class Leases {
   std::map<std::string, std::vector<uint64_t>> done_;
   std::map<std::string, std::deque<v1::LeasedPart>> kept_;
   std::set<std::string> finished_;
+  // By the work's name: turns that were begun before the present one.
+  std::map<std::string, uint32_t> turns_;
 };
 
 }  // namespace oarlock::capi

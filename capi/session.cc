@@ -23,15 +23,6 @@ constexpr char kServerAdmin[] = "/oarlock.v1.ServerAdminService/";
 
 // How long the coordinator holds a barrier call open before "not yet".
 constexpr uint32_t kBarrierWaitMs = 2000;
-// Others hold the last parts: how soon to ask again.
-constexpr absl::Duration kLeasePause = absl::Milliseconds(50);
-constexpr uint64_t kDefaultBlock = 4096;
-// From the opening of a cut until the coordinator knows its round it asks all
-// servers, once.
-constexpr int kRoundQuestions = 20;
-constexpr absl::Duration kRoundPause = absl::Milliseconds(50);
-// As the coordinator has it.
-constexpr uint64_t kMaxPartsPerWork = 1 << 20;
 
 // What is larger is not kept for another use: 64 MiB of floats, and keys whose
 // tables have about as much.
@@ -90,6 +81,8 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
     parameters_->SetRun(job_->registration().run());
     unfinished_.insert(job_->registration().unfinished().begin(),
                        job_->registration().unfinished().end());
+    for (const std::string& name : unfinished_) leases_.GoOnWith(name);
+    job_->SetProgressSource([this] { return progress_.Take(); });
   }
   if (job_ == nullptr || !job_->takes_cuts()) return;
   const auto observe = [this](uint64_t cut, uint64_t round) {
@@ -512,6 +505,13 @@ void Session::OnPushDone(const Part& part, uint64_t lease, uint64_t number,
     marks_.End(number, status.ok());
     --pushes_under_way_;
   }
+  if (status.ok() && lease != 0) {
+    uint64_t examples = 0;
+    for (const data::ExampleRange& range : part.examples) {
+      examples += range.end - range.begin;
+    }
+    progress_.AddStep(part.work, examples);
+  }
   MarkIfDue();
 }
 
@@ -547,146 +547,6 @@ v1::MarkCutRequest Session::ToRequest(const StepMarks::Mark& mark) const {
     *request.add_trained() = trained;
   }
   return request;
-}
-
-// What one call of Lease has become.
-struct Session::LeaseCall {
-  v1::LeaseConfig config;
-  std::string phase_name;
-  OperationPtr operation;
-};
-
-absl::Status Session::Lease(const v1::LeaseConfig& config,
-                            OperationPtr operation) {
-  OARLOCK_RETURN_IF_ERROR(CheckWorker());
-  OARLOCK_RETURN_IF_ERROR(Alive());
-  auto call = std::make_shared<LeaseCall>();
-  call->config = config;
-  if (config.block() == 0) call->config.set_block(kDefaultBlock);
-  call->phase_name = absl::StrCat(config.name(), "/", config.epoch());
-  call->operation = operation;
-  const uint64_t num_blocks =
-      (config.total() + call->config.block() - 1) / call->config.block();
-  if (config.name().empty() || config.total() == 0 ||
-      num_blocks > kMaxPartsPerWork) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "work '", config.name(), "' of ", config.total(), " examples in ",
-        num_blocks, " blocks of ", call->config.block(),
-        "; legal are a name, at least one example and up to ", kMaxPartsPerWork,
-        " blocks"));
-  }
-  // What it has leased by then is the next caller's.
-  operation->SetCancel([operation = operation.get()] {
-    operation->Finish(
-        absl::CancelledError("the wait for a part was cancelled"));
-  });
-  bool defined;
-  {
-    absl::MutexLock lock(&mutex_);
-    OARLOCK_RETURN_IF_ERROR(CheckGoesOnWith(call->phase_name));
-    if (const auto kept = leases_.TakeKept(call->phase_name)) {
-      operation->Finish({}, ToJson(*kept));
-      return absl::OkStatus();
-    }
-    if (leases_.IsFinished(call->phase_name)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "'", call->phase_name,
-          "' is finished: all of its parts were trained in this run; lease "
-          "another epoch or another name"));
-    }
-    defined = epochs_.contains(call->phase_name);
-  }
-  if (defined) {
-    ContinueLease(call, absl::ZeroDuration());
-    return absl::OkStatus();
-  }
-  v1::DefinePhaseRequest request;
-  request.set_phase_name(call->phase_name);
-  request.set_num_examples(config.total());
-  request.set_pushes(true);
-  for (uint64_t begin = 0; begin < config.total();
-       begin += call->config.block()) {
-    v1::DataRange* const range = request.add_ranges();
-    range->set_begin(begin);
-    range->set_end(std::min(config.total(), begin + call->config.block()));
-  }
-  control_->Start<v1::DefinePhaseResponse>(
-      ServerIndex(0), absl::StrCat(kCoordinator, "DefinePhase"), request,
-      [this, call](const absl::StatusOr<v1::DefinePhaseResponse>& response) {
-        if (!response.ok()) return call->operation->Finish(response.status());
-        {
-          absl::MutexLock lock(&mutex_);
-          epochs_[call->phase_name] = response->epoch();
-        }
-        ContinueLease(call, absl::ZeroDuration());
-      });
-  return absl::OkStatus();
-}
-
-void Session::ContinueLease(const std::shared_ptr<LeaseCall>& call,
-                            absl::Duration delay) {
-  v1::LeaseRangesRequest request;
-  request.set_phase_name(call->phase_name);
-  request.set_worker_index(worker_index());
-  request.set_worker_generation(worker_generation());
-  request.set_max_ranges(1);
-  std::vector<uint64_t> done;
-  {
-    absl::MutexLock lock(&mutex_);
-    // The coordinator remembers so many calls.
-    if (!open_lease_requests_.empty() &&
-        last_lease_request_ + 1 >=
-            *open_lease_requests_.begin() + cluster::kMaxLeaseCallSpan) {
-      return call->operation->Finish(absl::ResourceExhaustedError(absl::StrCat(
-          "more than ", cluster::kMaxLeaseCallSpan - 1,
-          " threads lease at a time; let one thread lease for all")));
-    }
-    request.set_request(++last_lease_request_);
-    open_lease_requests_.insert(last_lease_request_);
-    done = leases_.TakeDone(call->phase_name);
-  }
-  request.mutable_done()->Add(done.begin(), done.end());
-  control_->StartAfter<v1::LeaseRangesResponse>(
-      delay, ServerIndex(0), absl::StrCat(kCoordinator, "LeaseRanges"), request,
-      [this, call, done, number = request.request()](
-          const absl::StatusOr<v1::LeaseRangesResponse>& response) {
-        {
-          absl::MutexLock lock(&mutex_);
-          open_lease_requests_.erase(number);
-        }
-        OnLeased(call, done, response);
-      });
-}
-
-void Session::OnLeased(
-    const std::shared_ptr<LeaseCall>& call, const std::vector<uint64_t>& done,
-    const absl::StatusOr<v1::LeaseRangesResponse>& response) {
-  const std::string& phase_name = call->phase_name;
-  absl::Status alive = Alive();
-  std::optional<v1::LeasedPart> part;
-  bool over = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!response.ok()) {
-      leases_.ReturnDone(phase_name, done);
-    } else {
-      part = leases_.Add(phase_name, epochs_[phase_name], *response);
-      over = !part.has_value() && response->exhausted();
-      if (over && alive.ok()) leases_.SetFinished(phase_name);
-      // Nobody waits any more: the next call has it.
-      if (part.has_value() && call->operation->done()) {
-        leases_.Keep(phase_name, *std::exchange(part, std::nullopt));
-        return;
-      }
-    }
-  }
-  if (call->operation->done()) return;
-  if (!response.ok()) return call->operation->Finish(response.status());
-  if (part.has_value()) return call->operation->Finish({}, ToJson(*part));
-  // A job that is being ended leases nothing.
-  if (!alive.ok()) return call->operation->Finish(std::move(alive));
-  if (over) return call->operation->Finish({}, ToJson(v1::LeasedPart()));
-  ContinueLease(call, kLeasePause);
 }
 
 absl::Status Session::Barrier(const std::string& name, OperationPtr operation) {
@@ -726,107 +586,6 @@ absl::Status Session::Call(
   const uint64_t number = control_->Start(std::move(call));
   CancelBy(operation, number);
   return absl::OkStatus();
-}
-
-absl::Status Session::LearnRound() {
-  for (int i = 0; i < kRoundQuestions; ++i) {
-    OARLOCK_RETURN_IF_ERROR(job_->Report());
-    absl::MutexLock lock(&mutex_);
-    const auto known = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !marks_.AwaitsRound();
-    };
-    if (servers_->clock().AwaitFor(&mutex_, absl::Condition(&known),
-                                   kRoundPause)) {
-      break;
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Session::TellRest() {
-  std::vector<std::string> phases;
-  std::optional<StepMarks::Mark> rest;
-  {
-    absl::MutexLock lock(&mutex_);
-    phases = leases_.PhasesWithDone();
-    if (job_->takes_cuts()) rest = marks_.TakeRest();
-  }
-  if (rest.has_value()) {
-    OARLOCK_RETURN_IF_ERROR(job_->MarkCut(rest->cut, rest->ToProto()));
-  }
-  for (const std::string& phase : phases) {
-    std::vector<uint64_t> done;
-    {
-      absl::MutexLock lock(&mutex_);
-      done = leases_.TakeDone(phase);
-    }
-    v1::LeaseRangesRequest request;
-    request.set_phase_name(phase);
-    request.set_worker_index(worker_index());
-    request.set_worker_generation(worker_generation());
-    request.mutable_done()->Add(done.begin(), done.end());
-    {
-      absl::MutexLock lock(&mutex_);
-      request.set_request(++last_lease_request_);
-    }
-    v1::LeaseRangesResponse response;
-    OARLOCK_RETURN_IF_ERROR(servers_->CallWithRetries(
-        ServerIndex(0), [&](grpc::ClientContext* context) {
-          return servers_->coordinator().LeaseRanges(context, request,
-                                                     &response);
-        }));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Session::CheckGoesOnWith(const std::string& phase_name) {
-  if (unfinished_.erase(phase_name) > 0 || unfinished_.empty()) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the run before has pushed a part of '", *unfinished_.begin(),
-      "' to some servers only; lease that work first, or leave with "
-      "OARLOCK_LEAVE_ROLL_BACK and join again"));
-}
-
-absl::Status Session::Leave(const Leaving& leaving) {
-  OARLOCK_RETURN_IF_ERROR(CheckWorker());
-  const absl::Status& outcome = leaving.outcome;
-  {
-    absl::MutexLock lock(&mutex_);
-    leaving_ = true;
-    // A push that nobody answers ends when its retries do.
-    const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return pushes_under_way_ == 0 && !marks_.marking();
-    };
-    mutex_.Await(absl::Condition(&idle));
-  }
-  bool in_rounds;
-  {
-    absl::MutexLock lock(&mutex_);
-    in_rounds = in_rounds_;
-  }
-  if (in_rounds) {
-    // Who gives up is withdrawn from them by its end.
-    OARLOCK_RETURN_IF_ERROR(outcome.ok() ? job_->LeaveRounds()
-                                         : absl::OkStatus());
-    absl::MutexLock lock(&mutex_);
-    marks_.LeftRounds();
-  }
-  if (outcome.ok() && job_->takes_cuts()) {
-    OARLOCK_RETURN_IF_ERROR(LearnRound());
-    MarkIfDue();
-    absl::MutexLock lock(&mutex_);
-    const auto marked = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !marks_.marking();
-    };
-    mutex_.Await(absl::Condition(&marked));
-  }
-  absl::Status told = outcome.ok() ? TellRest() : absl::OkStatus();
-  const absl::Status left = leaving.roll_back
-                                ? job_->RollBack(std::string(outcome.message()))
-                                : job_->Finish(outcome.ok() ? told : outcome);
-  return told.ok() ? left : told;
 }
 
 }  // namespace oarlock::capi

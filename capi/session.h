@@ -23,6 +23,7 @@
 #include "capi/operation.h"
 #include "capi/reuse_pool.h"
 #include "capi/step_marks.h"
+#include "capi/work_progress.h"
 #include "client/completion_thread.h"
 #include "client/control_calls.h"
 #include "client/grpc_job_client.h"
@@ -119,6 +120,10 @@ class Session {
 
   absl::Status Lease(const v1::LeaseConfig& config, OperationPtr operation);
   absl::Status Barrier(const std::string& name, OperationPtr operation);
+  // Labels and predictions of this worker's examples (session_evaluations.cc).
+  absl::Status AddPredictions(const WorkId& evaluation,
+                              absl::Span<const float> labels,
+                              absl::Span<const float> predictions);
   // `path`: "/oarlock.v1.CoordinatorService/Barrier". `to_json` makes the
   // operation's result of the response.
   absl::Status Call(
@@ -134,6 +139,9 @@ class Session {
   // Blocks: takes part in every round from the next one on, or in none any
   // more. JSON: the rounds that are complete.
   absl::StatusOr<std::string> SetRounds(bool joins);
+  // Blocks until all workers of the run have called it. JSON: the Evaluation
+  // over what all of them have added.
+  absl::StatusOr<std::string> SumEvaluation(const WorkId& work);
   struct Leaving {
     // Why it gives up, else OK.
     absl::Status outcome;
@@ -187,6 +195,8 @@ class Session {
   absl::Status TellRest();
 
   const std::unique_ptr<client::ServerConnections> servers_;
+  // The heartbeats of job_ take from it.
+  WorkProgress progress_;
   const std::unique_ptr<client::GrpcJobClient> job_;
   ReusePool<Floats> buffers_;
   ReusePool<client::KeyBatch> key_batches_;
@@ -206,6 +216,7 @@ class Session {
   // Works that the run before has left in part and this worker has not leased.
   std::set<std::string> unfinished_ ABSL_GUARDED_BY(mutex_);
   bool in_rounds_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<std::string> summed_evaluations_ ABSL_GUARDED_BY(mutex_);
   // The last one that this worker has pushed to.
   uint64_t last_round_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

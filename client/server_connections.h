@@ -86,6 +86,7 @@ class ServerConnections {
   const ConnectionOptions& options() const { return options_; }
   // Measures timeouts, and waits.
   const Clock& clock() const { return *options_.clocks.monotonic; }
+  const Clock& wall_clock() const { return *options_.clocks.wall; }
   const std::vector<Server>& servers() const { return servers_; }
   // Calls of it go to server 0: CallWithRetries(ServerIndex(0), ...).
   v1::CoordinatorService::Stub& coordinator() const { return *coordinator_; }

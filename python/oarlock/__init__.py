@@ -27,6 +27,7 @@ _MODULES = {
          "UnimplementedError"], "errors"),
     **dict.fromkeys(["Job", "Part", "Step", "connect", "join"], "job"),
     **dict.fromkeys(["DenseTable", "Rows", "Table", "hash_texts"], "tables"),
+    **dict.fromkeys(["Evaluation", "EvaluationResult"], "evaluation"),
     "Future": "_operation",
     "LocalCluster": "cluster",
 }
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
         UnauthenticatedError as UnauthenticatedError,
         UnavailableError as UnavailableError,
         UnimplementedError as UnimplementedError)
+    from oarlock.evaluation import (
+        Evaluation as Evaluation, EvaluationResult as EvaluationResult)
     from oarlock.job import (
         Job as Job, Part as Part, Step as Step, connect as connect, join as join)
     from oarlock.rules import (

@@ -4,9 +4,13 @@ import asyncio
 import ctypes
 import json
 import time
-from typing import Any, Callable, Dict, Generator, Generic, Optional, TypeVar
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, Generic, Optional,
+                    TypeVar)
 
 from oarlock import _library, errors
+
+if TYPE_CHECKING:
+    from oarlock import _events
 
 # Waits come back to Python this often, so that Ctrl-C is heard.
 _SLICE_MS = 200
@@ -156,8 +160,10 @@ def _try_cancel(operation: Operation) -> None:
 class Future(Generic[T]):
     """Something that ends later: `result()`, `done()`, or `await`."""
 
-    def __init__(self, operation: Operation, finish: Callable[[], T]) -> None:
+    def __init__(self, operation: Operation, finish: Callable[[], T],
+                 events: "_events.Events") -> None:
         self._operation = operation
+        self._events = events
         self._finish = finish
         self._value: Optional[T] = None
         self._ended = False
@@ -200,12 +206,9 @@ class Future(Generic[T]):
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> T:
-        loop = asyncio.get_running_loop()
         try:
-            # Threads of the loop's pool wait, each for a slice at a time.
-            while not self._ended and not await loop.run_in_executor(
-                    None, self._operation.poll, _SLICE_MS):
-                pass
+            if not self._ended:
+                await self._events.ended(self._operation)
         except asyncio.CancelledError:
             _try_cancel(self._operation)
             raise

@@ -9,7 +9,8 @@ import weakref
 from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
                     Set, Tuple, Type, Union)
 
-from oarlock import _library, _log, _operation, errors, rules, tables
+from oarlock import (_events, _library, _log, _operation, errors, evaluation, rules,
+                     tables)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,7 +131,7 @@ class Step:
         operation = _operation.begin(_library.library().step_push_begin,
                                      self._handle)
         self._free()
-        return _operation.Future(operation, lambda: None)
+        return _operation.Future(operation, lambda: None, self.job._events)
 
     def _free(self) -> None:
         handle, self._handle = self._handle, 0
@@ -187,8 +188,10 @@ class Job:
         # Works that the run before has left in part, and this job has not leased.
         self._unfinished: Set[str] = set()
         self._join_text = b""
-        # Sync mode: works whose parts are all trained.
-        self._finished: Set[str] = set()
+        # Sync mode: how often all parts of a work were trained.
+        self._turns: Dict[str, int] = {}
+        # Epochs of evaluations that were begun without one, by name.
+        self._evaluations: Dict[str, int] = {}
         self._lock = threading.Lock()
         self.rank: Optional[int] = None
         self.world: Optional[int] = None
@@ -198,6 +201,7 @@ class Job:
         _library.call(_library.library().client_create, text, len(text),
                       ctypes.byref(handle))
         self._handle = handle.value
+        self._events = _events.Events(handle.value)
         _log.follow()
         self._finalizer = weakref.finalize(self, _free_client, self._handle)
 
@@ -220,17 +224,17 @@ class Job:
     def _go_on_with(self, work: Optional[str]) -> None:
         """Before this run leases a work, or pushes without one: what the run before
         has pushed to some servers only is completed, or the servers go back."""
-        if work is not None and work in self._unfinished:
-            self._unfinished.discard(work)
+        # "train/0#2" is the second turn of "train/0".
+        same = {name for name in self._unfinished if name.split("#")[0] == work}
+        self._unfinished -= same
+        if same or not self._unfinished:
             return
-        if not self._unfinished:
-            return
-        left = ", ".join(f"'{name}'" for name in sorted(self._unfinished))
+        names = ", ".join(f"'{name}'" for name in sorted(self._unfinished))
         _log.logger().warning(
             "the run before has pushed a part of %s to some servers only, and this "
             "one does not go on with it: the servers go back to the newest "
-            "checkpoint, or to the beginning", left)
-        reason = f"this run does not go on with {left}".encode()
+            "checkpoint, or to the beginning", names)
+        reason = f"this run does not go on with {names}".encode()
         try:
             _operation.run(_library.library().leave_begin, self._handle,
                            _library.LEAVE_ROLL_BACK, reason, len(reason))
@@ -432,8 +436,8 @@ class Job:
             self._go_on_with(None)
         return Step(self, part)
 
-    def lease(self, name: str, *, epoch: int = 0, total: int,
-              block: int = 4096) -> Iterator[Part]:
+    def lease(self, name: str, *, epoch: int = 0, total: int, block: int = 4096,
+              again: bool = False) -> Iterator[Part]:
         """Iterates over the parts of a work that this worker gets.
 
         Each of examples 0 to total - 1 is in one part of one worker, and its step is
@@ -445,39 +449,49 @@ class Job:
             name, epoch: of the work, for example "train", 0: the same in all workers.
             total: examples.
             block: examples of a part; the last one may be shorter.
+            again: where this run has finished the work, begin it anew.
 
         Raises:
-            FailedPreconditionError: this run has finished it.
+            FailedPreconditionError: this run has finished it, and `again` is False.
         """
         self._go_on_with(f"{name}/{epoch}")
         if self.mode == "sync":
-            yield from self._split(name, epoch, total, block)
+            yield from self._split(name, epoch, total, block, again)
             return
-        text = _library.to_json({"name": name, "epoch": epoch, "total": total,
-                                 "block": block})
+        config = {"name": name, "epoch": epoch, "total": total, "block": block,
+                  "begins": True, "again": again}
+        parts = 0
         while True:
+            text = _library.to_json(config)
+            config["begins"] = False
             leased = _operation.run(_library.library().lease_begin, self._handle,
                                     text, len(text))
             if int(leased["lease"]) == 0:
+                if not parts:
+                    _log.logger().info("'%s/%d': others have all parts, and none was "
+                                       "left for this worker", name, epoch)
                 return
             part = Part(leased)
+            parts += 1
             yield part
             if not part._stepped:
                 self.step(part).begin().result()
 
-    def _split(self, name: str, epoch: int, total: int,
-               block: int) -> Iterator[Part]:
+    def _split(self, name: str, epoch: int, total: int, block: int,
+               again: bool) -> Iterator[Part]:
         """The parts of a work in sync mode: part i is worker i mod world's."""
         assert self.rank is not None and self.world is not None
         work = f"{name}/{epoch}"
-        if work in self._finished:
+        turns = self._turns.get(work, 0)
+        if turns > 0 and not again:
             raise errors.FailedPreconditionError(
                 f"'{work}' is finished: all of its parts were trained in this run; "
-                "lease another epoch or another name")
+                "lease another epoch or another name, or begin it anew (again=True)")
+        here = work if turns == 0 else f"{work}#{turns + 1}"
         self.join_rounds()
         try:
             # All are members before the first round.
-            self.barrier(f"{work}/members")
+            self.barrier(f"{here}/members")
             for begin in range(self.rank * block, total, self.world * block):
                 part = Part({"lease": 0, "repairs": False, "ranges": [
                     {"begin": begin, "end": min(begin + block, total)}]})
@@ -486,8 +500,8 @@ class Job:
                     self.step(part).begin().result()
         finally:
             self.leave_rounds()
-        self.barrier(f"{work}/trained")
-        self._finished.add(work)
+        self.barrier(f"{here}/trained")
+        self._turns[work] = turns + 1
 
     def join_rounds(self) -> None:
         """Sync mode: this worker has a part in every round from the next one on.
@@ -508,6 +522,20 @@ class Job:
         text = name.encode()
         _operation.run(_library.library().barrier_begin, self._handle, text,
                        len(text), timeout=timeout)
+
+    def evaluation(self, name: str = "test", *,
+                   epoch: Optional[int] = None) -> "evaluation.Evaluation":
+        """Metrics over the examples of all workers.
+
+        Args:
+            name: not that of a work.
+            epoch: the same in all workers; None: one more than at the last call with
+                this name, from 0.
+        """
+        if epoch is None:
+            epoch = self._evaluations.get(name, 0)
+        self._evaluations[name] = epoch + 1
+        return evaluation.Evaluation(self, name, epoch)
 
     def call(self, method: str, request: Optional[Dict[str, Any]] = None, *,
              server: int = 0, timeout: Optional[float] = None) -> Dict[str, Any]:

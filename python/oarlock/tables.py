@@ -277,7 +277,7 @@ def pull_rows(job: "Job", rows: List[Rows],
     pulls = (_library.CPull * len(rows))(*[each._c_pull() for each in rows])
     operation = _operation.begin(_library.library().pull_begin, job._handle, pulls,
                                  len(rows), arrays=rows)
-    return _operation.Future(operation, finish)
+    return _operation.Future(operation, finish, job._events)
 
 
 class DenseTable(_AnyTable):
@@ -306,7 +306,8 @@ class DenseTable(_AnyTable):
         operation = _operation.begin(_library.library().pull_dense_begin,
                                      self.job._handle, self.id,
                                      _library.address_of(values), values.size, arrays=values)
-        return _operation.Future(operation, lambda: self.split(values))
+        return _operation.Future(operation, lambda: self.split(values),
+                                 self.job._events)
 
     def split(self, values: "Floats") -> "Dict[str, Floats]":
         """Views of an array [size]: the parameters by name."""

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -72,7 +73,11 @@ class Handles {
     const std::deque<uint64_t>& handles =
         handles_[random % 16 == 1 ? Kind(random / 16 % kKinds) : kind];
     if (handles.empty()) return 0;
-    return handles[random / 256 % handles.size()];
+    // The newest ones are mostly open.
+    const size_t among = random / 128 % 4 == 0
+                             ? handles.size()
+                             : std::min<size_t>(2, handles.size());
+    return handles[handles.size() - 1 - random / 512 % among];
   }
 
  private:
@@ -117,6 +122,8 @@ class Caller {
         "{\"rank\": 0}",
         "{\"rank\": 4294967295, \"world\": 4294967295}",
         "{\"name\": \"t\", \"total\": 100, \"block\": 10}",
+        "{\"name\": \"t\", \"total\": 100, \"begins\": true, "
+        "\"again\": true}",
         "{\"name\": \"t\", \"total\": \"18446744073709551615\", \"block\": 1}",
         "{\"name\": \"a\", \"mode\": \"ASYNC\", \"reduction\": \"MEAN\", "
         "\"optimizer\": {\"learning_rate\": 1, \"sgd\": {}}, \"sparse\": "
@@ -184,7 +191,7 @@ void Caller::CallAny() {
   uint64_t* const to = OrNull(&handle);
   // Of what the call hands out.
   Kind kind = kOperation;
-  switch (Next() % 28) {
+  switch (Next() % 29) {
     case 0:
       if (handles_->has_clients() && !Rarely()) return;
       text_ = Rarely() ? Text() : config_;
@@ -326,6 +333,18 @@ void Caller::CallAny() {
       code = oarlock_call_begin(Handle(kClient), Next() % 2, text_.data(),
                                 text_.size(), other_text_.data(),
                                 other_text_.size(), to, Error());
+      break;
+    case 27:
+      Text();
+      // Labels and predictions that are legal, and others.
+      for (float& value : floats) value = Rarely() ? 2.0f : Next() % 2;
+      code = Rarely() ? oarlock_evaluation_sum_begin(Handle(kClient),
+                                                     text_.data(), text_.size(),
+                                                     Next() % 4, to, Error())
+                      : oarlock_evaluation_add(
+                            Handle(kClient), text_.data(), text_.size(),
+                            Next() % 4, OrNull(floats),
+                            OrNull(floats + kArraySize), count, Error());
       break;
     default:
       code = oarlock_log_read(OrNull(buffer), sizeof buffer, OrNull(&size),

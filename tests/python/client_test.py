@@ -175,9 +175,39 @@ class ClientTest(unittest.TestCase):
         with self.assertRaisesRegex(oarlock.FailedPreconditionError,
                                     "is finished"):
             next(self.job.lease(self.id(), total=1000, block=300))
+        # Or it is begun anew.
+        parts = []
+
+        def lease(again):
+            parts.extend(part.indices for part in self.job.lease(
+                self.id(), total=1000, block=10, again=again))
+
+        lease(again=True)
+        np.testing.assert_array_equal(np.sort(np.concatenate(parts)),
+                                      np.arange(1000))
         # Another epoch is another work.
         self.assertEqual(sum(len(part) for part in self.job.lease(
             self.id(), epoch=1, total=1000, block=300)), 1000)
+
+    def test_threads_share_the_parts_of_a_lease(self):
+        parts = []
+
+        def lease():
+            for part in self.job.lease(self.id(), total=3000, block=10):
+                parts.append(part.indices)
+
+        threads = [threading.Thread(target=lease) for _ in range(4)]
+        begun = threading.excepthook
+        failures = []
+        threading.excepthook = failures.append
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        threading.excepthook = begun
+        self.assertEqual(failures, [])
+        np.testing.assert_array_equal(np.sort(np.concatenate(parts)),
+                                      np.arange(3000))
 
     def test_a_step_that_is_left_by_an_exception_pushes_nothing_of_it(self):
         table = self.table(dim=1)

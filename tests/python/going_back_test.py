@@ -11,7 +11,7 @@ import unittest
 import numpy as np
 
 from cluster_test import children_of
-from oarlock_testing import eventually, oarlock
+from oarlock_testing import eventually, is_stopped, oarlock
 
 HERE = pathlib.Path(__file__).absolute().parent
 KEYS = np.arange(40)
@@ -19,7 +19,7 @@ KEYS = np.arange(40)
 # Pushes 1 to each key and overwrites what it pushed: `whole` times, then once more
 # when it is told so, and says that it has begun.
 WORKER = """
-import sys, threading
+import itertools, sys, threading
 sys.path.insert(0, %(tests)r)
 from oarlock_testing import oarlock
 import numpy as np
@@ -34,7 +34,10 @@ def push(part):
         step.push(rows, gradients)
         gradients[:] = 1e20
 
-parts = job.lease("train", total=100, block=10) if %(leases)r else iter(lambda: None, 0)
+parts = iter(lambda: None, 0)
+if %(leases)r:
+    parts = itertools.chain(*(job.lease("train", total=100, block=10, again=again)
+                              for again in (False, True)))
 for _ in range(%(whole)d):
     push(next(parts))
 part = next(parts)
@@ -43,12 +46,6 @@ sys.stdin.readline()
 push(part)
 threading.Event().wait()
 """
-
-
-def is_stopped(pid):
-    """Whether all threads of the process are stopped."""
-    return all((task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
-               for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
 
 class GoingBackTest(unittest.TestCase):
@@ -126,6 +123,11 @@ class GoingBackTest(unittest.TestCase):
         self.assertEqual(self.values(), 14)
         with self.cluster.connect() as reader:
             self.assertIn("ckpt-", reader.checkpoint())
+
+    def test_a_second_turn_goes_on_in_the_next_run(self):
+        self.tear(whole=13)
+        self.assertEqual(self.train("train"), (11, 1))
+        self.assertEqual(self.values(), 24)
 
     def test_a_run_of_another_work_has_the_servers_go_back_to_the_beginning(self):
         self.tear(whole=3)

@@ -37,6 +37,12 @@ def processes_named(word):
     return found
 
 
+def is_stopped(pid):
+    """Whether all threads of the process are stopped."""
+    return all((task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+               for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
 def descriptors():
     """What each descriptor of this process is."""
     found = {}
@@ -60,5 +66,5 @@ def thread_names():
     return sorted(names)
 
 
-__all__ = ["ROOT", "descriptors", "eventually", "oarlock", "processes_named",
+__all__ = ["ROOT", "descriptors", "eventually", "is_stopped", "oarlock", "processes_named",
            "thread_names"]

@@ -313,7 +313,8 @@ OARLOCK_API oarlock_code oarlock_step_free(oarlock_step step,
 
 /* Operation: the next part of a work. `config`: JSON of LeaseConfig, the same
  * in all workers. Waits while others hold the last parts, since those of a
- * worker that dies come back. Result: JSON of LeasedPart. */
+ * worker that dies come back. Result: JSON of LeasedPart. Errors:
+ * FAILED_PRECONDITION (`begins`, and this run has finished the work). */
 OARLOCK_API oarlock_code oarlock_lease_begin(oarlock_client client,
                                              const char* config,
                                              size_t config_size,
@@ -336,6 +337,23 @@ OARLOCK_API oarlock_code oarlock_barrier_begin(oarlock_client client,
                                                size_t name_size,
                                                oarlock_operation* operation,
                                                oarlock_error* error);
+
+/* Adds examples of this worker to the evaluation `name`/`epoch`: `labels`, 0 or
+ * 1, and `predictions`, probabilities, `count` of each, which are read before
+ * this returns. Errors: INVALID_ARGUMENT (another value, and nothing was added;
+ * the name of a work); RESOURCE_EXHAUSTED (more than 16 that are not summed
+ * up); FAILED_PRECONDITION (a reader). */
+OARLOCK_API oarlock_code oarlock_evaluation_add(
+    oarlock_client client, const char* name, size_t name_size, uint32_t epoch,
+    const float* labels, const float* predictions, size_t count,
+    oarlock_error* error);
+
+/* Operation: what all workers of the run have added, when all have called it;
+ * once for each evaluation. Result: JSON of Evaluation. It is in the job's list
+ * of evaluations then. Errors: FAILED_PRECONDITION (summed up before). */
+OARLOCK_API oarlock_code oarlock_evaluation_sum_begin(
+    oarlock_client client, const char* name, size_t name_size, uint32_t epoch,
+    oarlock_operation* operation, oarlock_error* error);
 
 /* Operation: a call of proto/v1/coordinator_service.proto or
  * server_admin_service.proto, such as "CoordinatorService/Checkpoint", at one
