@@ -83,8 +83,15 @@ def __dir__() -> List[str]:
 
 
 def program(name: str = "oarlock") -> str:
-    """The path of a program: oarlock, oarlock-score, or oarlock-examples, which
-    wants the name of an example, such as oarlock-ctr, as argv[0]."""
+    """The path of a program that belongs to this package.
+
+    It is looked for in OARLOCK_HOME, the package, the Bazel tree and the system's
+    folders. Where it is in none, the path is the package's, and no file is there.
+
+    Args:
+        name: "oarlock", "oarlock-score", or "oarlock-examples", which wants the name
+            of an example, such as oarlock-ctr, as argv[0].
+    """
     from oarlock import _programs
 
     return _programs.program(name)

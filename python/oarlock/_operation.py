@@ -158,7 +158,10 @@ def _try_cancel(operation: Operation) -> None:
 
 
 class Future(Generic[T]):
-    """Something that ends later: `result()`, `done()`, or `await`."""
+    """Something that ends later: `result()`, `done()`, or `await`.
+
+    Made by pull_async() of jobs and tables, and by Step.begin().
+    """
 
     def __init__(self, operation: Operation, finish: Callable[[], T],
                  events: "_events.Events") -> None:
@@ -169,9 +172,14 @@ class Future(Generic[T]):
         self._ended = False
 
     def result(self, timeout: Optional[float] = None) -> T:
-        """Waits at most `timeout` seconds (None: as long as it takes).
+        """Waits for the end, and returns what there is then.
 
-        Raises: TimeoutError; else why the operation failed.
+        Args:
+            timeout: seconds; None: as long as it takes.
+
+        Raises:
+            TimeoutError: not done by then; it goes on.
+            Error: why the operation failed.
         """
         if not self._ended:
             try:

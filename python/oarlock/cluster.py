@@ -34,19 +34,23 @@ class LocalCluster:
     watches them, and starts a server that dies again, with all that it had.
 
     Args:
-        servers: how many.
+        servers: how many, 1 to 256.
         checkpoint_dir: of checkpoints; None: a temporary folder, which goes in the end.
-        log_dir: of the servers' logs; None: a temporary folder.
+        log_dir: of the servers' logs; None: a temporary folder, which goes as well.
         flags: further flags of `oarlock cluster`, for example lease_s=2,
             durability="checkpoint", resume=True.
 
     Attributes:
-        address: "host:port,host:port", for connect() and join() elsewhere.
-        token_file: what clients elsewhere give.
+        server_endpoints: ["host:port", ...], by the servers' indices.
+        address: the same as "host:port,host:port", for oarlock.connect() and
+            oarlock.join() elsewhere.
+        token_file, job_id: what clients elsewhere give.
         pid: of the process that watches the servers.
 
     Raises:
         UnavailableError: they did not come up, and why.
+        TimeoutError: they did not come up within 60 seconds.
+        NotFoundError: the program `oarlock` cannot be started.
     """
 
     def __init__(self, servers: int = 1, *, checkpoint_dir: Optional[str] = None,
@@ -137,11 +141,27 @@ class LocalCluster:
         return {"job_id": self.job_id, "token_file": self.token_file, **options}
 
     def connect(self, **options: Any) -> job.Job:
-        """A reader of these servers; see oarlock.connect."""
+        """A reader of these servers.
+
+        Args:
+            options: as of oarlock.connect(), without the address.
+
+        Raises:
+            ClosedError: the cluster was closed.
+        """
         return job.connect(self.server_endpoints, **self._client_options(options))
 
     def join(self, *, rank: int = 0, world: int = 1, **options: Any) -> job.Job:
-        """A worker of these servers; see oarlock.join."""
+        """A worker of these servers.
+
+        Args:
+            rank, world: this worker's number, from 0, and that of all workers of the
+                run.
+            options: as of oarlock.join(), without the address.
+
+        Raises:
+            ClosedError: the cluster was closed.
+        """
         return job.join(self.server_endpoints, rank=rank, world=world,
                         **self._client_options(options))
 

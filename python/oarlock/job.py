@@ -22,6 +22,8 @@ MODES = ("async", "sync")
 class Part:
     """A part of a work, leased to this worker: examples `begin` to `end` - 1.
 
+    Made by Job.lease.
+
     Attributes:
         begin, end: the examples. Where `repairs`, the first and the last one of
             `ranges`, between which some may be missing.
@@ -40,11 +42,12 @@ class Part:
         self._stepped = False
 
     def __len__(self) -> int:
+        """The number of examples."""
         return sum(end - begin for begin, end in self.ranges)
 
     @property
     def indices(self) -> "npt.NDArray[np.int64]":
-        """[len] int64: the number of each example."""
+        """[len(part)] int64: the number of each example."""
         import numpy as np
 
         return np.concatenate([np.arange(*each) for each in self.ranges])
@@ -60,9 +63,13 @@ class Part:
 class Step:
     """One push: gradients of any tables, under one name. A context manager.
 
-    Leaving the block pushes, and waits until all servers have answered; leaving it by
-    an exception pushes nothing of what was added, and the examples of its part count
-    as trained.
+    Made by Job.step. Leaving the block pushes, and waits until all servers have
+    answered; leaving it by an exception pushes nothing of what was added, and the
+    examples of its part count as trained.
+
+    Attributes:
+        job: whose servers it is pushed to.
+        part: whose examples' gradients it has, or None.
     """
 
     def __init__(self, job: "Job", part: Optional[Part]) -> None:
@@ -80,10 +87,13 @@ class Step:
         Args:
             rows: what Table.pull returned.
             gradients: [distinct, dim] float32, as Rows.scatter_add returns it.
-            shows, clicks: [distinct] each, added to the rows' statistics.
+            shows, clicks: [distinct] each, added to the rows' statistics (`Ctr`);
+                None: none.
 
         Raises:
-            InvalidArgumentError: another shape, or the table twice in a step.
+            InvalidArgumentError: another shape, or the table twice in a step. What is
+                not finite is refused when the step is pushed.
+            ClosedError: the step was pushed before.
         """
         import numpy as np
 
@@ -114,7 +124,12 @@ class Step:
         """Adds gradients of dense parameters, which are copied.
 
         Args:
+            table: whose parameters they are.
             gradients: {name: array}; those left out are 0. Or [size] float32.
+
+        Raises:
+            NotFoundError, InvalidArgumentError, ClosedError: as of DenseTable.join and
+                push().
         """
         import numpy as np
 
@@ -125,7 +140,13 @@ class Step:
                       ctypes.byref(push))
 
     def begin(self) -> "_operation.Future[None]":
-        """Pushes without waiting for the responses. Once; instead of leaving a block."""
+        """Pushes without waiting for the responses. Once; instead of leaving a block.
+
+        Raises:
+            ClosedError: the step was pushed before.
+            FailedPreconditionError: its part was; or a reader pushes, or in sync mode
+                a worker that is in no rounds.
+        """
         if self.part is not None:
             self.part._stepped = True
         operation = _operation.begin(_library.library().step_push_begin,
@@ -173,8 +194,10 @@ class Job:
     part in the run until it leaves.
 
     Attributes:
-        rank, world: of a worker, its number and that of all workers of the run.
-        run: number of the run.
+        mode: "async" or "sync", of the tables that it creates.
+        rank, world: of a worker, its number and that of all workers of the run; of a
+            reader None.
+        run: number of the run; of a reader None.
     """
 
     def __init__(self, config: Dict[str, Any], mode: str = "async") -> None:
@@ -289,7 +312,12 @@ class Job:
             pass
 
     def check_alive(self) -> None:
-        """Raises why this worker takes part no more, if so. Asks nobody."""
+        """Raises why this worker takes part no more, if so. Asks nobody.
+
+        Raises:
+            FencedError: another one has its place, or its run is over.
+            CancelledError: the job is being ended, and why.
+        """
         _library.call(_library.library().alive, self._handle)
 
     # -- Tables ---------------------------------------------------------------
@@ -314,11 +342,14 @@ class Job:
             seed: of initial values, with the table's id and the key.
             reduction: how a sync round combines its workers' gradients, "mean" or
                 "sum".
-            memory_budget_bytes: beyond it rows lie on the servers' disks.
+            memory_budget_bytes: of rows and their index on all servers; rows beyond
+                it lie on the servers' disks (--tier_dir). 0: no limit.
 
         Raises:
             AlreadyExistsError: it is there and differs.
             InvalidArgumentError: a value is not legal, or a table of another mode.
+            FailedPreconditionError: a reader creates nothing; or a memory budget, and
+                servers without --tier_dir.
         """
         sparse: Dict[str, Any] = {
             "dim": dim,
@@ -346,9 +377,13 @@ class Job:
         """Creates dense parameters, or opens them if they are there and the same.
 
         Args:
+            name, optimizer, seed, reduction: as of create_table().
             parameters: {name: shape}, in the order in which they lie.
-            initial: for all, or {name: initial}.
-            block_size: floats of a block, the unit that a server has.
+            initial: for all, or {name: initial}; those left out begin with 0.
+            block_size: floats of a block, the unit that a server has; up to 2^22.
+
+        Raises:
+            AlreadyExistsError, InvalidArgumentError: as of create_table().
         """
         import math
 
@@ -394,6 +429,9 @@ class Job:
     def table(self, name: str) -> Any:
         """Opens a table that is there: a Table or a DenseTable.
 
+        Args:
+            name: of the table.
+
         Raises:
             NotFoundError: the job has no table of this name.
         """
@@ -411,14 +449,21 @@ class Job:
 
         Args:
             pulls: [(table, keys), ...].
-            padding: as in Table.pull.
+            padding, timeout: as of Table.pull, which also says what is raised.
+
+        Returns:
+            Rows of each pull.
         """
         return self.pull_async(pulls, padding=padding).result(timeout)
 
     def pull_async(self, pulls: "Sequence[Tuple[tables.Table, Any]]", *,
                    padding: Optional[int] = None
                    ) -> "_operation.Future[List[tables.Rows]]":
-        """As pull(), but returns at once."""
+        """As pull(), but returns at once.
+
+        Args:
+            pulls, padding: as of pull().
+        """
         rows = [tables.Rows(table, keys, padding, None) for table, keys in pulls]
         return tables.pull_rows(self, rows, lambda: rows)
 
@@ -518,7 +563,15 @@ class Job:
     # -- The job --------------------------------------------------------------
 
     def barrier(self, name: str, *, timeout: Optional[float] = None) -> None:
-        """Waits until all live workers of the run have called it with this name."""
+        """Waits until all live workers of the run have called it with this name.
+
+        Args:
+            name: each is passed once in a run: who comes later does not wait.
+            timeout: seconds; None: as long as it takes.
+
+        Raises:
+            TimeoutError: not within `timeout`; it may be called again.
+        """
         text = name.encode()
         _operation.run(_library.library().barrier_begin, self._handle, text,
                        len(text), timeout=timeout)
@@ -539,14 +592,19 @@ class Job:
 
     def call(self, method: str, request: Optional[Dict[str, Any]] = None, *,
              server: int = 0, timeout: Optional[float] = None) -> Dict[str, Any]:
-        """A call of the servers' control plane, such as
-        "CoordinatorService/GetJobStatus".
+        """Calls the servers' control plane.
 
         Args:
+            method: such as "CoordinatorService/GetJobStatus".
             request: JSON of the method's request (proto/v1/).
+            server: index of the server; the coordinator is 0.
+            timeout: seconds; None: as long as it takes.
 
         Returns:
             JSON of its response; 64-bit integers are text there.
+
+        Raises:
+            InvalidArgumentError: no such method, server or field; names the methods.
         """
         name, text = method.encode(), _library.to_json(request or {})
         return _operation.run(_library.library().call_begin, self._handle, server,
@@ -562,16 +620,22 @@ class Job:
 
         Args:
             best: it stays until the next one that is the best.
+            timeout: seconds; None: as long as it takes.
 
         Raises:
             FailedPreconditionError: the servers have no folder for checkpoints.
+            TimeoutError: not within `timeout`.
         """
         made = self.call("CoordinatorService/Checkpoint", {"best": best},
                          timeout=timeout)
         return str(made["directory"])
 
     def drain(self, reason: str = "asked for by a client") -> None:
-        """Ends the job: workers learn it and leave, then servers end."""
+        """Ends the job: workers learn it and leave, then servers end.
+
+        Args:
+            reason: for the servers' log and the workers' errors.
+        """
         self.call("CoordinatorService/Drain", {"reason": reason})
 
     def __repr__(self) -> str:
@@ -625,12 +689,14 @@ def connect(address: Union[str, Sequence[str], None] = None, *,
             what the environment says.
         mode: of the job's tables, "async" or "sync".
         options: fields of ClientConfig: job_id, token_file, tls_cert_file,
-            connect_timeout_s, rpc_timeout_s ..., and wire: how values travel,
-            "float32" or "bfloat16".
+            connect_timeout_s (60), rpc_timeout_s (8) ..., and wire: how values travel,
+            "float32", "bfloat16" or "float16".
 
     Raises:
         UnavailableError: no server answered in time.
         FailedPreconditionError: another job, or another list of servers.
+        UnauthenticatedError: the servers want a token, or another one.
+        InvalidArgumentError: an option or mode is not legal, or no address is known.
     """
     config, _ = _client_config(address, options)
     return Job(config, mode)._connect()
@@ -655,11 +721,15 @@ def join(address: Union[str, Sequence[str], None] = None, *,
             servers go back to the newest checkpoint, or to the beginning. The
             same in all workers of a run. A step without a part is never repaired,
             nor one in sync mode.
+        mode, options: as in connect().
         wait_for_rank: seconds to wait for the rank, since the lease of a worker that
-            was killed runs out a few seconds later.
+            was killed runs out a few seconds later; None: not at all.
 
     Raises:
         AlreadyExistsError: a worker of this rank is alive; names its host and pid.
+        InvalidArgumentError: a rank beyond the run, or as of connect().
+        UnavailableError, FailedPreconditionError, UnauthenticatedError: as of
+            connect().
     """
     config, role = _client_config(address, options)
     if rank is None:

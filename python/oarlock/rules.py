@@ -21,14 +21,18 @@ def _given(instance: Any, names: Any) -> Config:
 class Optimizer:
     """Base of all update rules.
 
+    A step is a push to a row's partition, or to a block of dense parameters.
+
     Attributes:
         learning_rate: more than 0.
-        l1, l2: at least 0: l1 * |w| + l2 / 2 * w^2 in the loss of every weight that
-            is updated.
-        warmup_steps: the rate rises linearly over so many steps.
-        weight_bounds: (lower, upper): weights are clipped to it after each update.
+        l1, l2: at least 0, None: 0. l1 * |w| + l2 / 2 * w^2 in the loss of every
+            weight that is updated. Adamw takes no l2.
+        warmup_steps: the rate rises linearly over so many steps; None: it is full at
+            once.
+        weight_bounds: (lower, upper): weights are clipped to it after each update;
+            None: none.
         schedule: JSON of LearningRateSchedule, such as
-            {"exponential": {"steps": 1000, "rate": 0.9}}.
+            {"exponential": {"steps": 1000, "rate": 0.9}}; None: constant.
     """
 
     learning_rate: float
@@ -62,6 +66,10 @@ class Adagrad(Optimizer):
     """A rate for each weight, that falls with the sum of its squared gradients.
 
     Duchi, Hazan, Singer, "Adaptive subgradient methods", 2011.
+
+    Attributes:
+        initial_accumulator: what the sum begins with, at least 0; None: 0.
+        epsilon: added to the sum's root, more than 0; None: 1e-10.
     """
 
     initial_accumulator: Optional[float] = None
@@ -75,7 +83,13 @@ class SharedAdagrad(Adagrad):
 
 @dataclasses.dataclass(frozen=True)
 class Adam(Optimizer):
-    """Kingma, Ba, "Adam", 2015; bias correction by the age of the row."""
+    """Kingma, Ba, "Adam", 2015; bias correction by the age of the row.
+
+    Attributes:
+        beta1, beta2: decay of the first and second moment in a step, in [0, 1); None:
+            0.9 and 0.999.
+        epsilon: added to the second moment's root, more than 0; None: 1e-8.
+    """
 
     beta1: Optional[float] = None
     beta2: Optional[float] = None
@@ -94,14 +108,24 @@ class SharedAdam(Adam):
 
 @dataclasses.dataclass(frozen=True)
 class Adamw(Adam):
-    """Adam with decoupled weight decay: Loshchilov, Hutter, 2019."""
+    """Adam with decoupled weight decay: Loshchilov, Hutter, 2019.
+
+    Attributes:
+        weight_decay: an update takes learning_rate * weight_decay of a weight away; at
+            least 0, None: 0.01.
+    """
 
     weight_decay: Optional[float] = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Momentum(Optimizer):
-    """Sgd with momentum, Nesterov's if `nesterov`."""
+    """Sgd with momentum.
+
+    Attributes:
+        momentum: decay of the velocity in a step, in [0, 1); None: 0.9.
+        nesterov: whether it is Nesterov's; None: False.
+    """
 
     momentum: Optional[float] = None
     nesterov: Optional[bool] = None
@@ -109,14 +133,23 @@ class Momentum(Optimizer):
 
 @dataclasses.dataclass(frozen=True)
 class Ftrl(Optimizer):
-    """McMahan et al., "Ad click prediction", 2013; its alpha is learning_rate."""
+    """McMahan et al., "Ad click prediction", 2013; its alpha is learning_rate.
+
+    Attributes:
+        beta: makes the first steps small, more than 0; None: 1, for summed losses.
+            The mean of a batch of B examples wants 1 / B.
+    """
 
     beta: Optional[float] = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Uniform:
-    """Initial values, uniform in [-range, range)."""
+    """Initial values, uniform in [-range, range).
+
+    Attributes:
+        range: at least 0.
+    """
 
     range: float
 
@@ -127,7 +160,11 @@ class Uniform:
 
 @dataclasses.dataclass(frozen=True)
 class Normal:
-    """Initial values, normal with this standard deviation and mean 0."""
+    """Initial values, normal with mean 0.
+
+    Attributes:
+        stddev: the standard deviation, at least 0.
+    """
 
     stddev: float
 
@@ -138,7 +175,11 @@ class Normal:
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """Initial values, all the same."""
+    """Initial values, all the same.
+
+    Attributes:
+        value: of each float.
+    """
 
     value: float
 
@@ -159,7 +200,16 @@ def initial_config(initial: Initial) -> Config:
 
 @dataclasses.dataclass(frozen=True)
 class CountAdmission:
-    """A key gets its row at its push number `pushes`, 2 to 65,535."""
+    """A key gets its row when it has been pushed often enough.
+
+    Until then its gradients are dropped. The count is a sketch's: seldom a key gets its
+    row a push early.
+
+    Attributes:
+        pushes: number of the push that makes the row, 2 to 65,535.
+        sketch_bytes: memory for counts of keys without rows, of the table on all
+            servers; None: 64 MiB. At least 1,024 for each partition.
+    """
 
     pushes: int
     sketch_bytes: Optional[int] = None
@@ -172,7 +222,11 @@ class CountAdmission:
 
 @dataclasses.dataclass(frozen=True)
 class ProbabilityAdmission:
-    """A key gets its row at each push with this probability, in (0, 1)."""
+    """A key gets its row at each push by chance.
+
+    Attributes:
+        probability: in (0, 1). The draw follows from seed, worker, push and key.
+    """
 
     probability: float
 
@@ -183,9 +237,13 @@ class ProbabilityAdmission:
 
 @dataclasses.dataclass(frozen=True)
 class ShowClickAdmission:
-    """A key gets its row when the scores of its pushes add up to this, above 0.
+    """A key gets its row when the scores of its pushes are enough.
 
     Needs statistics of shows and clicks (`Ctr`).
+
+    Attributes:
+        score: what they have to add up to, above 0.
+        sketch_bytes: as of CountAdmission.
     """
 
     score: float
@@ -202,15 +260,17 @@ Admission = Union[CountAdmission, ProbabilityAdmission, ShowClickAdmission]
 
 @dataclasses.dataclass(frozen=True)
 class Eviction:
-    """Which rows go.
+    """Which rows go; None: no such limit.
+
+    A tick of logical time is a second, unless the servers' --tick_s says otherwise.
 
     Attributes:
-        idle_ticks: rows without a push for so many ticks of logical time.
+        idle_ticks: rows without a push for so many ticks, up to 2^23.
         score_min: rows whose score is below this (`Ctr` alone).
-        rows_max: beyond so many rows, those with the lowest scores, or that were
-            pushed longest ago.
-        low_mark: `rows_max` evicts down to this share of it.
-        period_ticks: ticks between two checks.
+        rows_max: of the table on all servers; beyond them, the rows with the lowest
+            scores, or without `Ctr` those that were pushed longest ago.
+        low_mark: `rows_max` evicts down to this share of it, in (0, 1]; None: 0.9.
+        period_ticks: ticks between two checks; None: 60.
     """
 
     idle_ticks: Optional[int] = None
@@ -226,13 +286,17 @@ class Eviction:
 
 @dataclasses.dataclass(frozen=True)
 class Ctr:
-    """Rows remember shows and clicks; score = non_click_coefficient * (show - click)
-    + click_coefficient * click.
+    """Rows remember shows and clicks, which Step.push brings, and have a score.
+
+    score = non_click_coefficient * (show - click) + click_coefficient * click.
 
     Attributes:
-        decay_rate: both are multiplied by it at the end of each period, in (0, 1].
-        decay_period_ticks: ticks of a period.
-        divide_by_show: a key's gradient is divided by the shows pushed with it.
+        non_click_coefficient, click_coefficient: at least 0; None: 0.1 and 1.
+        decay_rate: shows and clicks are multiplied by it at the end of each period, in
+            (0, 1]; None: they do not decay.
+        decay_period_ticks: ticks of a period (see Eviction); None: 86,400.
+        divide_by_show: a key's gradient is divided by the shows pushed with it, if
+            there are any; None: False.
     """
 
     non_click_coefficient: Optional[float] = None

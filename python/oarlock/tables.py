@@ -64,7 +64,18 @@ def key_array(keys: Any, padding: Optional[int] = None
 
 def hash_texts(texts: Sequence[Union[str, bytes]],
                seed: int = 0) -> "npt.NDArray[np.uint64]":
-    """XXH64 of each text's UTF-8 bytes, [len(texts)] uint64."""
+    """Makes keys of texts: XXH64 of each text's UTF-8 bytes.
+
+    Args:
+        texts: str, or bytes as they are.
+        seed: of XXH64, 0 to 2^64 - 1. Table.pull hashes texts with seed 0.
+
+    Returns:
+        [len(texts)] uint64.
+
+    Raises:
+        InvalidArgumentError: a text is neither.
+    """
     import numpy as np
 
     pieces = []
@@ -110,7 +121,10 @@ class _KeyHandle:
 class Rows:
     """Rows of a table, pulled for a batch of keys.
 
+    Made by Table.pull and Job.pull.
+
     Attributes:
+        table: whose rows they are.
         values: [distinct, dim] float32, a row for each distinct key.
         shape: of the keys that were given.
     """
@@ -183,6 +197,9 @@ class Rows:
         Returns:
             [distinct, dim] float32, as Step.push wants it. Summed in the order of
             the keys, so that the same batch gives the same bits.
+
+        Raises:
+            InvalidArgumentError: gradients of another number of keys.
         """
         import numpy as np
 
@@ -205,6 +222,7 @@ class Rows:
                               _library.address_of(self.values), self.values.size)
 
     def __len__(self) -> int:
+        """The number of distinct keys, without padding."""
         return self._keys.num_distinct
 
     def __repr__(self) -> str:
@@ -216,15 +234,21 @@ class Rows:
 
 
 class _AnyTable:
-    """What sparse and dense tables have in common."""
+    """What sparse and dense tables have in common.
+
+    Attributes:
+        job: whose table it is.
+        config: what the servers have: JSON of TableConfig, 64-bit integers as text.
+        id: its number; of a table that a Job has created, it follows from the name.
+        name: unique in the job.
+        mode: "async" or "sync".
+    """
 
     def __init__(self, job: "Job", config: Dict[str, Any]) -> None:
         self.job = job
-        # As the servers have it: JSON of TableConfig.
         self.config = config
         self.id = int(config["id"])
         self.name: str = config["name"]
-        # "async" or "sync".
         self.mode = str(config["mode"]).lower()
 
     def __reduce__(self) -> Any:
@@ -233,7 +257,13 @@ class _AnyTable:
 
 
 class Table(_AnyTable):
-    """Rows of `dim` floats under unbounded 64-bit keys."""
+    """Rows of `dim` floats under unbounded 64-bit keys.
+
+    Made by Job.create_table and Job.table.
+
+    Attributes:
+        dim: floats of a row.
+    """
 
     def __init__(self, job: "Job", config: Dict[str, Any]) -> None:
         super().__init__(job, config)
@@ -249,21 +279,29 @@ class Table(_AnyTable):
                 once, here; Step.push uses what was found.
             padding: an integer that stands for no key: its row is zeros, and it
                 takes no gradient.
-            out: [at least distinct, dim] float32, where the values are written.
-            timeout: seconds.
+            out: [at least distinct, dim] float32, contiguous, where the values are
+                written; None: a new array.
+            timeout: seconds; None: as long as it takes.
 
         Returns:
             Rows. A key without a row has its initial value, and gets no row.
 
         Raises:
-            InvalidArgumentError: keys of floats, or -1 without `padding`.
-            TimeoutError, UnavailableError, DataLossError.
+            InvalidArgumentError: keys of floats, or -1 without `padding`; another
+                `out`.
+            TimeoutError: not within `timeout`.
+            UnavailableError: a server stayed away for longer than the job waits.
+            DataLossError: a server came back without pushes that it had acknowledged.
         """
         return self.pull_async(keys, padding=padding, out=out).result(timeout)
 
     def pull_async(self, keys: Any, *, padding: Optional[int] = None,
                    out: "Optional[Floats]" = None) -> "_operation.Future[Rows]":
-        """As pull(), but returns at once: a Future of Rows."""
+        """As pull(), but returns at once: a Future of Rows.
+
+        Args:
+            keys, padding, out: as of pull(). `out` is the operation's until its end.
+        """
         rows = Rows(self, keys, padding, out)
         return pull_rows(self.job, [rows], lambda: rows)
 
@@ -281,13 +319,19 @@ def pull_rows(job: "Job", rows: List[Rows],
 
 
 class DenseTable(_AnyTable):
-    """Named parameters that are pulled and pushed as a whole."""
+    """Named parameters that are pulled and pushed as a whole.
+
+    Made by Job.create_dense and Job.table.
+
+    Attributes:
+        size: floats of all parameters.
+        parameters: {name: (offset, shape)}, where each lies in an array [size].
+    """
 
     def __init__(self, job: "Job", config: Dict[str, Any]) -> None:
         super().__init__(job, config)
         dense = config["dense"]
         self.size = int(dense["size"])
-        # name -> (offset, shape)
         self.parameters: Dict[str, Tuple[int, Tuple[int, ...]]] = {
             each["name"]: (int(each["offset"]),
                            tuple(int(n) for n in each["shape"]))
@@ -295,7 +339,18 @@ class DenseTable(_AnyTable):
         }
 
     def pull(self, *, timeout: Optional[float] = None) -> "Dict[str, Floats]":
-        """The parameters, by name, float32. They share one array: each is a view."""
+        """Pulls the parameters, by name.
+
+        Args:
+            timeout: seconds; None: as long as it takes.
+
+        Returns:
+            {name: array of its shape}, float32. They are views of one array [size].
+
+        Raises:
+            TimeoutError: not within `timeout`.
+            UnavailableError, DataLossError: as of Table.pull.
+        """
         return self.pull_async().result(timeout)
 
     def pull_async(self) -> "_operation.Future[Dict[str, Floats]]":
@@ -310,14 +365,29 @@ class DenseTable(_AnyTable):
                                  self.job._events)
 
     def split(self, values: "Floats") -> "Dict[str, Floats]":
-        """Views of an array [size]: the parameters by name."""
+        """The parameters by name, as views of one array.
+
+        Args:
+            values: [size] float32.
+        """
         import numpy as np
 
         return {name: values[offset:offset + int(np.prod(shape))].reshape(shape)
                 for name, (offset, shape) in self.parameters.items()}
 
     def join(self, parameters: Dict[str, Any]) -> "Floats":
-        """One array [size] float32 of the parameters by name; those left out: 0."""
+        """The opposite of split(): one array of the parameters by name.
+
+        Args:
+            parameters: {name: array of its shape}; those left out are 0.
+
+        Returns:
+            [size] float32, a new array.
+
+        Raises:
+            NotFoundError: the table has no parameter of that name.
+            InvalidArgumentError: another shape.
+        """
         import numpy as np
 
         values = np.zeros(self.size, np.float32)
