@@ -211,6 +211,7 @@ absl::StatusOr<std::string> Client::DoConnect(const v1::JoinConfig* join) {
     request.set_max_workers(join->world());
     request.set_only_if_free(!join->take_over());
     request.set_on_death(on_death);
+    request.set_run_name(join->run());
     for (const auto& [name, value] : join->settings()) {
       v1::JobDescription::Flag* const setting = request.add_settings();
       setting->set_name(name);

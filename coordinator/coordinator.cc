@@ -83,7 +83,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Coordinator::RegisterWorker(
                                calls_.Begin([&](auto* call) {
                                  *call->mutable_register_worker() = request;
                                }));
-      BeginNextRun(SizeOfRun(request), request.on_death());
+      BeginNextRun(request);
       response = Admit(request, now, &replies);
     } else {
       OARLOCK_ASSIGN_OR_RETURN(response, RegisterInRun(request, &replies));

@@ -267,8 +267,7 @@ class Coordinator {
   // in this one. Unavailable while something of the run before is open.
   absl::StatusOr<bool> BeginsRun(const v1::RegisterWorkerRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BeginNextRun(uint32_t num_workers,
-                    v1::RegisterWorkerRequest::OnDeath on_death)
+  void BeginNextRun(const v1::RegisterWorkerRequest& first)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nobody of the run is left, nor comes back: it is over.
   void EndRunIfLeft(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -355,6 +354,10 @@ class Coordinator {
   // Of the run, until the job ends; and its number, from 1.
   JobState job_ ABSL_GUARDED_BY(mutex_);
   uint64_t run_ ABSL_GUARDED_BY(mutex_) = 1;
+  // As its first worker has named it, and former ones of which a worker has
+  // finished: the newest kMaxFinishedRuns.
+  std::string run_name_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> finished_runs_ ABSL_GUARDED_BY(mutex_);
   v1::RegisterWorkerRequest::OnDeath on_death_ ABSL_GUARDED_BY(mutex_) =
       v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED;
   // What workers are told; empty: the servers do not go back.

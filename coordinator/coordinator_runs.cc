@@ -5,7 +5,8 @@
 // and none is left: each has finished, has given up, or was lost and has no
 // successor within `restart_grace`. A registration that does not want to take
 // anybody's place (only_if_free), as of a program that was started again by
-// hand, begins the next run as soon as nobody is alive.
+// hand, begins the next run as soon as nobody is alive; one that names the run
+// takes part in that one or in none.
 //
 // To a run belong its phases, barriers, evaluations, progress, settings and
 // step clocks. What of the run before may be partly applied is known when the
@@ -13,6 +14,7 @@
 // the first parts that a worker leases there. Cuts, logical time, generations
 // and tables are the job's.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -22,6 +24,12 @@
 #include "coordinator/coordinator.h"
 
 namespace oarlock::coordinator {
+namespace {
+
+constexpr size_t kMaxRunNameBytes = 256;
+constexpr size_t kMaxFinishedRuns = 1024;
+
+}  // namespace
 
 absl::StatusOr<bool> Coordinator::BeginsRun(
     const v1::RegisterWorkerRequest& request) const {
@@ -32,12 +40,31 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
   if (repeated) return false;
   bool any_alive = false;
   bool any_registered = false;
+  bool any_finished = false;
   for (const WorkerRecord& worker : workers_) {
     any_alive = any_alive || worker.alive();
     any_registered = any_registered || worker.registered();
+    any_finished =
+        any_finished || worker.state.life() == v1::WorkerState::FINISHED;
   }
+  const std::string& name = request.run_name();
+  if (name.size() > kMaxRunNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name of a run has ", name.size(),
+                     " bytes; legal are up to ", kMaxRunNameBytes));
+  }
+  const bool same_name = !name.empty() && name == run_name_;
   const bool is_over = workers_.empty() || job_.over;
-  if (!is_over && (any_alive || !any_registered || !request.only_if_free())) {
+  if (!is_over &&
+      (any_alive || !any_registered || !request.only_if_free() || same_name)) {
+    if (!name.empty() && !same_name) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("run ", run_,
+                       run_name_.empty() ? std::string()
+                                         : absl::StrCat(" ('", run_name_, "')"),
+                       " is under way, and this worker is of run '", name,
+                       "'; wait for its end"));
+    }
     if (request.min_workers() != 0 &&
         request.min_workers() != workers_.size()) {
       return absl::FailedPreconditionError(
@@ -67,6 +94,15 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
     return absl::FailedPreconditionError(absl::StrCat(
         "run ", request.run(), " is over; the next one is run ", run_ + 1));
   }
+  if ((same_name && any_finished) ||
+      (!name.empty() && std::find(finished_runs_.begin(), finished_runs_.end(),
+                                  name) != finished_runs_.end())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("run '", name,
+                     "' is over: of its workers at least one has finished, and "
+                     "none is left; "
+                     "give a run that does its work again another name"));
+  }
   const uint32_t size = SizeOfRun(request);
   if (size > options_.max_workers || index >= size) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -86,11 +122,19 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
   return true;
 }
 
-void Coordinator::BeginNextRun(uint32_t num_workers,
-                               v1::RegisterWorkerRequest::OnDeath on_death) {
+void Coordinator::BeginNextRun(const v1::RegisterWorkerRequest& first) {
+  const bool any_finished = std::any_of(
+      workers_.begin(), workers_.end(), [](const WorkerRecord& worker) {
+        return worker.state.life() == v1::WorkerState::FINISHED;
+      });
+  if (any_finished && !run_name_.empty()) {
+    finished_runs_.push_back(run_name_);
+    if (finished_runs_.size() > kMaxFinishedRuns) finished_runs_.pop_front();
+  }
   ++run_;
-  on_death_ = on_death;
-  workers_ = NewWorkers(num_workers);
+  run_name_ = first.run_name();
+  on_death_ = first.on_death();
+  workers_ = NewWorkers(SizeOfRun(first));
   job_ = JobState();
   barriers_ = Barriers();
   steps_ = StepClocks();
@@ -102,7 +146,9 @@ void Coordinator::BeginNextRun(uint32_t num_workers,
   trained_epochs_ = epochs_before_cut_ = 0;
   start_time_ = logical_time_;
   first_registration_ = absl::InfiniteFuture();
-  Log().info("run {} of {} workers begins", run_, num_workers);
+  Log().info("run {}{} of {} workers begins", run_,
+             run_name_.empty() ? "" : absl::StrCat(" ('", run_name_, "')"),
+             workers_.size());
 }
 
 void Coordinator::EndRunIfLeft(absl::Time now) {

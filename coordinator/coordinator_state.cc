@@ -75,6 +75,9 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   }
   settings_.Save(&state);
   state.set_run(run_);
+  state.set_run_name(run_name_);
+  state.mutable_finished_runs()->Assign(finished_runs_.begin(),
+                                        finished_runs_.end());
   state.set_ends_for_good(ends_for_good_);
   state.set_on_death(on_death_);
   state.set_roll_back(roll_back_);
@@ -119,6 +122,9 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   settings_.Load(state);
   // Before there were runs, nobody wrote their number.
   run_ = options_.stay ? state.run() : 1;
+  run_name_ = state.run_name();
+  finished_runs_.assign(state.finished_runs().begin(),
+                        state.finished_runs().end());
   ends_for_good_ = state.ends_for_good();
   on_death_ = state.on_death();
   roll_back_ = state.roll_back();

@@ -30,6 +30,7 @@ GROUPS = {
     "Connecting": ["connect", "join", "Job"],
     "Tables": ["Table", "DenseTable", "Rows", "hash_texts"],
     "Steps and leases": ["Step", "Part", "Future"],
+    "Evaluation": ["Evaluation", "EvaluationResult"],
     "Optimizers": [
         "Optimizer", "Sgd", "Momentum", "Adagrad", "SharedAdagrad", "Adam", "LazyAdam",
         "SharedAdam", "Adamw", "Ftrl"],

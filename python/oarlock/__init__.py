@@ -25,7 +25,8 @@ _MODULES = {
          "InvalidArgumentError", "NotFoundError", "ResourceExhaustedError",
          "TimeoutError", "UnauthenticatedError", "UnavailableError",
          "UnimplementedError"], "errors"),
-    **dict.fromkeys(["Job", "Part", "Step", "connect", "join"], "job"),
+    **dict.fromkeys(["Job", "connect", "join"], "job"),
+    **dict.fromkeys(["Part", "Step"], "steps"),
     **dict.fromkeys(["DenseTable", "Rows", "Table", "hash_texts"], "tables"),
     **dict.fromkeys(["Evaluation", "EvaluationResult"], "evaluation"),
     "Future": "_operation",
@@ -52,8 +53,7 @@ if TYPE_CHECKING:
         UnimplementedError as UnimplementedError)
     from oarlock.evaluation import (
         Evaluation as Evaluation, EvaluationResult as EvaluationResult)
-    from oarlock.job import (
-        Job as Job, Part as Part, Step as Step, connect as connect, join as join)
+    from oarlock.job import Job as Job, connect as connect, join as join
     from oarlock.rules import (
         Adagrad as Adagrad, Adam as Adam, Adamw as Adamw, Constant as Constant,
         CountAdmission as CountAdmission, Ctr as Ctr, Eviction as Eviction,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         ProbabilityAdmission as ProbabilityAdmission, Sgd as Sgd,
         SharedAdagrad as SharedAdagrad, SharedAdam as SharedAdam,
         ShowClickAdmission as ShowClickAdmission, Uniform as Uniform)
+    from oarlock.steps import Part as Part, Step as Step
     from oarlock.tables import (
         DenseTable as DenseTable, Rows as Rows, Table as Table,
         hash_texts as hash_texts)

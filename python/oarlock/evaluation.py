@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 
 class EvaluationResult(NamedTuple):
-    """What Evaluation.sum returns, the same for all workers.
+    """Metrics over all workers.
+
+    Made by Evaluation.sum(), the same for all workers.
 
     Attributes:
         name: of the evaluation, "test/0".
@@ -29,10 +31,16 @@ class EvaluationResult(NamedTuple):
 
 
 class Evaluation:
-    """Predictions of examples, summed up over all workers. Job.evaluation makes it.
+    """Predictions of examples, summed up over all workers.
 
-    Each worker adds its own examples, and then all of them call sum(). It is in the
-    job's list of evaluations then, as `oarlock ctl status` shows it.
+    Made by Job.evaluation(). Each worker adds its own examples, and then all of them
+    call sum(). It is in the job's list of evaluations then, as `oarlock ctl status`
+    shows it.
+
+    Attributes:
+        job: whose workers add to it.
+        name: "test".
+        epoch: which evaluation of that name it is.
     """
 
     def __init__(self, job: "Job", name: str, epoch: int) -> None:
@@ -83,5 +91,3 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"<oarlock.Evaluation '{self.name}/{self.epoch}'>"
-
-

@@ -10,181 +10,13 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
                     Set, Tuple, Type, Union)
 
 from oarlock import (_events, _library, _log, _operation, errors, evaluation, rules,
-                     tables)
+                     steps, tables)
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 MODES = ("async", "sync")
-
-
-class Part:
-    """A part of a work, leased to this worker: examples `begin` to `end` - 1.
-
-    Made by Job.lease.
-
-    Attributes:
-        begin, end: the examples. Where `repairs`, the first and the last one of
-            `ranges`, between which some may be missing.
-        ranges: [(begin, end), ...].
-        repairs: a dead worker has pushed a part of these examples' gradients. The
-            step must bring the same keys: those of exactly these examples.
-    """
-
-    def __init__(self, leased: Dict[str, Any]) -> None:
-        self._lease = int(leased["lease"])
-        self.ranges: List[Tuple[int, int]] = [
-            (int(each["begin"]), int(each["end"])) for each in leased["ranges"]]
-        self.begin = self.ranges[0][0]
-        self.end = self.ranges[-1][1]
-        self.repairs = bool(leased["repairs"])
-        self._stepped = False
-
-    def __len__(self) -> int:
-        """The number of examples."""
-        return sum(end - begin for begin, end in self.ranges)
-
-    @property
-    def indices(self) -> "npt.NDArray[np.int64]":
-        """[len(part)] int64: the number of each example."""
-        import numpy as np
-
-        return np.concatenate([np.arange(*each) for each in self.ranges])
-
-    def __repr__(self) -> str:
-        return f"<oarlock.Part {self.ranges}{' repairs' if self.repairs else ''}>"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an oarlock.Part is leased to this process alone; send its "
-                        "ranges")
-
-
-class Step:
-    """One push: gradients of any tables, under one name. A context manager.
-
-    Made by Job.step. Leaving the block pushes, and waits until all servers have
-    answered; leaving it by an exception pushes nothing of what was added, and the
-    examples of its part count as trained.
-
-    Attributes:
-        job: whose servers it is pushed to.
-        part: whose examples' gradients it has, or None.
-    """
-
-    def __init__(self, job: "Job", part: Optional[Part]) -> None:
-        self.job = job
-        self.part = part
-        handle = ctypes.c_uint64()
-        _library.call(_library.library().step_create, job._handle,
-                      0 if part is None else part._lease, ctypes.byref(handle))
-        self._handle = handle.value
-
-    def push(self, rows: tables.Rows, gradients: Any, *, shows: Any = None,
-             clicks: Any = None) -> None:
-        """Adds gradients of rows, which are copied before this returns.
-
-        Args:
-            rows: what Table.pull returned.
-            gradients: [distinct, dim] float32, as Rows.scatter_add returns it.
-            shows, clicks: [distinct] each, added to the rows' statistics (`Ctr`);
-                None: none.
-
-        Raises:
-            InvalidArgumentError: another shape, or the table twice in a step. What is
-                not finite is refused when the step is pushed.
-            ClosedError: the step was pushed before.
-        """
-        import numpy as np
-
-        def array(value: Any, shape: Tuple[int, ...], name: str) -> Any:
-            if value is None:
-                return None
-            result = (value if type(value) is np.ndarray
-                      and value.dtype == np.float32 and value.flags.c_contiguous
-                      else np.ascontiguousarray(value, np.float32))
-            if result.shape != shape:
-                raise errors.InvalidArgumentError(
-                    f"{name} are {result.shape}; {shape} is wanted, a row for each "
-                    "distinct key: see Rows.scatter_add")
-            return result
-
-        distinct = len(rows)
-        floats = array(gradients, (distinct, rows.table.dim), "gradients")
-        show_floats = array(shows, (distinct,), "shows")
-        click_floats = array(clicks, (distinct,), "clicks")
-        push = _library.CSparsePush(
-            rows.table.id, 0, rows._keys.handle, _library.address_of(floats), floats.size,
-            None if show_floats is None else _library.address_of(show_floats),
-            None if click_floats is None else _library.address_of(click_floats))
-        _library.call(_library.library().step_add, self._handle,
-                      ctypes.byref(push))
-
-    def push_dense(self, table: tables.DenseTable, gradients: Any) -> None:
-        """Adds gradients of dense parameters, which are copied.
-
-        Args:
-            table: whose parameters they are.
-            gradients: {name: array}; those left out are 0. Or [size] float32.
-
-        Raises:
-            NotFoundError, InvalidArgumentError, ClosedError: as of DenseTable.join and
-                push().
-        """
-        import numpy as np
-
-        floats = (table.join(gradients) if isinstance(gradients, dict)
-                  else np.ascontiguousarray(gradients, np.float32))
-        push = _library.CDensePush(table.id, 0, _library.address_of(floats), floats.size)
-        _library.call(_library.library().step_add_dense, self._handle,
-                      ctypes.byref(push))
-
-    def begin(self) -> "_operation.Future[None]":
-        """Pushes without waiting for the responses. Once; instead of leaving a block.
-
-        Raises:
-            ClosedError: the step was pushed before.
-            FailedPreconditionError: its part was; or a reader pushes, or in sync mode
-                a worker that is in no rounds.
-        """
-        if self.part is not None:
-            self.part._stepped = True
-        operation = _operation.begin(_library.library().step_push_begin,
-                                     self._handle)
-        self._free()
-        return _operation.Future(operation, lambda: None, self.job._events)
-
-    def _free(self) -> None:
-        handle, self._handle = self._handle, 0
-        if handle:
-            _library.library().step_free(handle, None)
-
-    def __enter__(self) -> "Step":
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]],
-                 error: Optional[BaseException],
-                 trace: Optional[types.TracebackType]) -> None:
-        if kind is None:
-            if self._handle:
-                self.begin().result()
-            return
-        self._free()
-        if self.part is not None and not self.part._stepped:
-            # The part is done with: nobody trains it again.
-            try:
-                Step(self.job, self.part).begin().result(timeout=5)
-            except Exception:  # The first error is the one to tell.
-                pass
-
-    def __del__(self) -> None:
-        try:
-            self._free()
-        except Exception:  # The interpreter ends, or __init__ has failed.
-            pass
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an oarlock.Step cannot be pickled")
 
 
 class Job:
@@ -469,7 +301,7 @@ class Job:
 
     # -- Steps ----------------------------------------------------------------
 
-    def step(self, part: Optional[Part] = None) -> Step:
+    def step(self, part: Optional[steps.Part] = None) -> steps.Step:
         """Begins a push; see Step.
 
         Args:
@@ -479,10 +311,10 @@ class Job:
         """
         if part is None:
             self._go_on_with(None)
-        return Step(self, part)
+        return steps.Step(self, part)
 
     def lease(self, name: str, *, epoch: int = 0, total: int, block: int = 4096,
-              again: bool = False) -> Iterator[Part]:
+              again: bool = False) -> Iterator[steps.Part]:
         """Iterates over the parts of a work that this worker gets.
 
         Each of examples 0 to total - 1 is in one part of one worker, and its step is
@@ -516,14 +348,14 @@ class Job:
                     _log.logger().info("'%s/%d': others have all parts, and none was "
                                        "left for this worker", name, epoch)
                 return
-            part = Part(leased)
+            part = steps.Part(leased)
             parts += 1
             yield part
             if not part._stepped:
                 self.step(part).begin().result()
 
     def _split(self, name: str, epoch: int, total: int, block: int,
-               again: bool) -> Iterator[Part]:
+               again: bool) -> Iterator[steps.Part]:
         """The parts of a work in sync mode: part i is worker i mod world's."""
         assert self.rank is not None and self.world is not None
         work = f"{name}/{epoch}"
@@ -538,7 +370,7 @@ class Job:
             # All are members before the first round.
             self.barrier(f"{here}/members")
             for begin in range(self.rank * block, total, self.world * block):
-                part = Part({"lease": 0, "repairs": False, "ranges": [
+                part = steps.Part({"lease": 0, "repairs": False, "ranges": [
                     {"begin": begin, "end": min(begin + block, total)}]})
                 yield part
                 if not part._stepped:
@@ -705,7 +537,7 @@ def connect(address: Union[str, Sequence[str], None] = None, *,
 def join(address: Union[str, Sequence[str], None] = None, *,
          rank: Optional[int] = None, world: Optional[int] = None,
          mode: str = "async", take_over: bool = False,
-         on_death: str = "repair",
+         on_death: str = "repair", run: Optional[str] = None,
          wait_for_rank: Optional[float] = 10.0, **options: Any) -> Job:
     """Joins a run of the job as a worker.
 
@@ -721,6 +553,10 @@ def join(address: Union[str, Sequence[str], None] = None, *,
             servers go back to the newest checkpoint, or to the beginning. The
             same in all workers of a run. A step without a part is never repaired,
             nor one in sync mode.
+        run: the run's name, chosen by the program and the same in all of its workers.
+            A worker that a supervisor starts again then takes part in that run, or is
+            refused where the others have finished it; without a name it would begin
+            the next run, and do the work anew.
         mode, options: as in connect().
         wait_for_rank: seconds to wait for the rank, since the lease of a worker that
             was killed runs out a few seconds later; None: not at all.
@@ -728,8 +564,9 @@ def join(address: Union[str, Sequence[str], None] = None, *,
     Raises:
         AlreadyExistsError: a worker of this rank is alive; names its host and pid.
         InvalidArgumentError: a rank beyond the run, or as of connect().
-        UnavailableError, FailedPreconditionError, UnauthenticatedError: as of
-            connect().
+        FailedPreconditionError: the run of this name is over, or another one is under
+            way; or as of connect().
+        UnavailableError, UnauthenticatedError: as of connect().
     """
     config, role = _client_config(address, options)
     if rank is None:
@@ -742,7 +579,7 @@ def join(address: Union[str, Sequence[str], None] = None, *,
         job = Job(config, mode)
         try:
             return job._join({"rank": rank, "world": world, "take_over": take_over,
-                              "on_death": on_death})
+                              "on_death": on_death, "run": run or ""})
         except errors.AlreadyExistsError as taken:
             job.leave()
             if time.monotonic() >= deadline:

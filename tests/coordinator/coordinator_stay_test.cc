@@ -107,6 +107,51 @@ TEST_F(CoordinatorStayTest, AProgramThatIsStartedAgainBeginsTheNextRun) {
   EXPECT_TRUE(absl::IsAborted(Beat(0, killed).status()));
 }
 
+TEST_F(CoordinatorStayTest, AWorkerOfANamedRunTakesPartInNoOther) {
+  const auto join = [this](uint32_t rank, const std::string& name) {
+    auto response = Join(rank, 2, /*only_if_free=*/true, /*run=*/0,
+                         v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED, name);
+    for (int i = 0; i < 3 && absl::IsUnavailable(response.status()); ++i) {
+      ServerBeat(0);
+      response = Join(rank, 2, true, 0,
+                      v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED, name);
+    }
+    return response;
+  };
+  const uint64_t first = join(0, "a")->worker_generation();
+  EXPECT_TRUE(absl::IsFailedPrecondition(join(1, "b").status()));
+  ASSERT_TRUE(join(1, "a").ok());
+  // Both are killed: who comes back goes on in the run.
+  Pass(kLease + absl::Seconds(1));
+  EXPECT_NE(LifeOf(0), v1::WorkerState::ALIVE);
+  const auto second = join(0, "a");
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->run(), 1u);
+  EXPECT_GT(second->worker_generation(), first);
+  // One finishes and the other one never comes back in time.
+  ASSERT_TRUE(Finish(0, second->worker_generation()).ok());
+  Pass(options_.restart_grace + absl::Seconds(1));
+  const absl::Status late = join(1, "a").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(late)) << late;
+  EXPECT_TRUE(absl::StrContains(late.message(), "run 'a' is over")) << late;
+  // Runs of other names, and without one; all of that is known to a successor.
+  const auto other = join(0, "");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->run(), 2u);
+  const v1::CoordinatorState state = coordinator_->Save();
+  coordinator_.emplace(options_, clock_);
+  ASSERT_TRUE(coordinator_->Load(state).ok());
+  Pass(kLease + absl::Seconds(1));
+  EXPECT_TRUE(absl::IsFailedPrecondition(join(1, "a").status()));
+  // A run of which nobody has finished is begun again under its name.
+  EXPECT_EQ(join(0, "c")->run(), 3u);
+  EXPECT_EQ(join(1, "c")->run(), 3u);
+  Pass(kLease + options_.restart_grace + absl::Seconds(1));
+  EXPECT_EQ(join(0, "c")->run(), 4u);
+  const absl::Status long_name = join(1, std::string(257, 'x')).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(long_name)) << long_name;
+}
+
 TEST_F(CoordinatorStayTest, ARestartOfALauncherContinuesTheRun) {
   const uint64_t killed = MustJoin(0, 1).worker_generation();
   Define(1);

@@ -27,8 +27,10 @@ class CoordinatorStayTest : public CoordinatorTest {
   absl::StatusOr<v1::RegisterWorkerResponse> Join(
       uint32_t rank, uint32_t world, bool only_if_free = true, uint64_t run = 0,
       v1::RegisterWorkerRequest::OnDeath on_death =
-          v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED) {
+          v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED,
+      const std::string& name = "") {
     v1::RegisterWorkerRequest request;
+    request.set_run_name(name);
     request.set_worker_index(rank);
     request.set_host("h");
     request.set_pid(100 + rank);

@@ -29,19 +29,23 @@ KEYS = 997
 
 # Pushes 1 for each example to its key in two tables and to a dense parameter, and
 # overwrites its arrays at once. Small messages: a push has several on each server.
-# The last part waits until all kills are done: who dies after the work has ended
-# would begin it anew, in another run.
+# The last part waits until all kills are done. Who comes back after the others have
+# finished is told that the run is over.
 WORKER = """
-import os, pathlib, sys
+import pathlib, sys
 sys.path.insert(0, %(tests)r)
 from oarlock_testing import eventually, oarlock
 import numpy as np
 
 folder = pathlib.Path(%(folder)r)
 
-with oarlock.join(%(address)r, rank=%(rank)d, world=%(world)d, token_file=%(token)r,
-                  wait_for_rank=60) as job:
-    (folder / str(os.getpid())).touch()
+try:
+    job = oarlock.join(%(address)r, rank=%(rank)d, world=%(world)d,
+                       token_file=%(token)r, run="storm", wait_for_rank=60)
+except oarlock.FailedPreconditionError as late:
+    assert "run 'storm' is over" in str(late), late
+    sys.exit(0)
+with job:
     a = job.create_table("a", 1, oarlock.Sgd(1.0))
     b = job.create_table("b", 2, oarlock.Sgd(1.0))
     d = job.create_dense("d", {"count": (1,)}, oarlock.Sgd(1.0))
@@ -93,9 +97,7 @@ class StormTest(unittest.TestCase):
         while any(worker.poll() is None for worker in workers):
             pause.wait(self.random.uniform(0.1, 0.6))
             rank = self.random.randrange(WORLD)
-            # A run whose workers are all dead at a time is over.
-            if kills < KILLS and all((folder / str(w.pid)).exists()
-                                     for w in workers):
+            if kills < KILLS and all(w.poll() is None for w in workers):
                 kills += 1
                 if self.random.random() < 0.5:
                     self.kill_a_server()
