@@ -79,9 +79,10 @@ Session::Session(std::unique_ptr<client::ServerConnections> servers,
   }
   if (job_ != nullptr) {
     parameters_->SetRun(job_->registration().run());
-    unfinished_.insert(job_->registration().unfinished().begin(),
-                       job_->registration().unfinished().end());
-    for (const std::string& name : unfinished_) leases_.GoOnWith(name);
+    for (const v1::UnfinishedPhase& work : job_->registration().unfinished()) {
+      unfinished_.insert(work.phase_name());
+      leases_.GoOnWith(work.phase_name());
+    }
     job_->SetProgressSource([this] { return progress_.Take(); });
   }
   if (job_ == nullptr || !job_->takes_cuts()) return;
@@ -274,14 +275,14 @@ absl::Status Session::Pull(const std::vector<PullTarget>& targets,
   for (const PullTarget& target : all->targets) {
     parameters_->EnqueuePullSparse(
         target.table, *target.keys, target.values, /*versions=*/nullptr, memory,
-        [all, operation](const absl::Status& status) {
+        [this, all, operation](const absl::Status& status) {
           absl::Status outcome;
           {
             absl::MutexLock lock(&all->mutex);
             all->status.Update(status);
             outcome = all->status;
           }
-          if (--all->remaining == 0) operation->Finish(outcome);
+          if (--all->remaining == 0) End(operation, outcome);
         });
   }
   parameters_->Flush(all);
@@ -299,10 +300,11 @@ absl::Status Session::PullDense(TableId table, float* values, size_t num_values,
   auto replica = std::make_shared<client::DenseReplica>();
   client::DenseReplica* const to = replica.get();
   parameters_->PullDense(
-      table, to, replica, [to, values, operation](const absl::Status& status) {
+      table, to, replica,
+      [this, to, values, operation](const absl::Status& status) {
         if (status.ok())
           std::copy(to->values.begin(), to->values.end(), values);
-        operation->Finish(status);
+        End(operation, status);
       });
   return absl::OkStatus();
 }
@@ -435,7 +437,7 @@ absl::Status Session::Push(Step* step, OperationPtr operation) {
       push, /*versions=*/nullptr, memory,
       [this, part, lease, number, operation](const absl::Status& status) {
         OnPushDone(part, lease, number, status);
-        operation->Finish(status);
+        End(operation, status);
       });
   // It is sent: whoever cancels it only stops waiting for it.
   operation->SetCancel([operation = operation.get()] {
@@ -495,6 +497,27 @@ absl::StatusOr<std::string> Session::SetRounds(bool joins) {
   }
   MarkIfDue();
   return absl::StrCat("{\"complete\": ", *complete, "}");
+}
+
+void Session::End(const OperationPtr& operation, const absl::Status& status) {
+  if (job_ == nullptr ||
+      !(absl::IsDataLoss(status) || absl::IsAborted(status))) {
+    return operation->Finish(status);
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closing_) return operation->Finish(status);
+  }
+  v1::HeartbeatRequest request;
+  request.set_worker_index(worker_index());
+  request.set_worker_generation(worker_generation());
+  control_->Start<v1::HeartbeatResponse>(
+      ServerIndex(0), absl::StrCat(kCoordinator, "Heartbeat"), request,
+      [operation,
+       status](const absl::StatusOr<v1::HeartbeatResponse>& response) {
+        operation->Finish(absl::IsAborted(response.status()) ? response.status()
+                                                             : status);
+      });
 }
 
 void Session::OnPushDone(const Part& part, uint64_t lease, uint64_t number,

@@ -179,6 +179,10 @@ class Session {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Asks until the round of the newest cut is known, or often enough.
   absl::Status LearnRound();
+  // Ends a pull or push. What a server says when it has lost pushes, or fences
+  // this worker, may have a reason that the coordinator knows: that the servers
+  // have gone back to a cut.
+  void End(const OperationPtr& operation, const absl::Status& status);
   void OnPushDone(const Part& part, uint64_t lease, uint64_t number,
                   const absl::Status& status);
   // Makes the mark that is due, if there is one.

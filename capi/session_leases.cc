@@ -89,6 +89,7 @@ absl::Status Session::Lease(const v1::LeaseConfig& config,
   request.set_phase_name(call->phase_name);
   request.set_num_examples(config.total());
   request.set_pushes(true);
+  request.set_data_order(cluster::kNumbersAlone);
   for (uint64_t begin = 0; begin < config.total();
        begin += call->config.block()) {
     v1::DataRange* const range = request.add_ranges();

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "client/range_messages.h"
 #include "cluster/retry.h"
@@ -50,6 +51,22 @@ std::string HostName() {
   return name;
 }
 
+// The first phase of a run of the engine.
+constexpr char kFirstPhase[] = "train/0";
+
+// A phase that the run before has left in part, and that an epoch of the engine
+// does not go on with; empty: none.
+std::string PhaseOfOtherPrograms(
+    const v1::RegisterWorkerResponse& registration) {
+  for (const v1::UnfinishedPhase& phase : registration.unfinished()) {
+    if (phase.phase_name() != kFirstPhase ||
+        phase.data_order() == cluster::kNumbersAlone) {
+      return phase.phase_name();
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
@@ -59,7 +76,27 @@ absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
   request.set_worker_index(worker_index.value());
   *request.mutable_settings() = settings.flags();
   if (description != nullptr) *request.mutable_description() = *description;
-  return Register(connections, std::move(request));
+  return RegisterForEpochs(connections, std::move(request));
+}
+
+absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::RegisterForEpochs(
+    const ServerConnections* connections, v1::RegisterWorkerRequest request) {
+  for (;;) {
+    OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<GrpcJobClient> client,
+                             Register(connections, request));
+    const std::string other = PhaseOfOtherPrograms(client->registration());
+    if (other.empty()) return client;
+    Log().warn(
+        "the run before has pushed a part of '{}' to some servers only, and "
+        "this one does not go on with it: the servers go back to the newest "
+        "checkpoint, or to the beginning",
+        other);
+    const absl::Status ordered =
+        client->RollBack(absl::StrCat("worker ", request.worker_index(),
+                                      " does not go on with '", other, "'"));
+    // Another worker of this run may have been first.
+    if (!absl::IsAborted(ordered)) OARLOCK_RETURN_IF_ERROR(ordered);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<GrpcJobClient>> GrpcJobClient::Register(
@@ -342,10 +379,19 @@ absl::StatusOr<data::ExampleIntervals> GrpcJobClient::DefinePhase(
   const v1::DefinePhaseRequest request =
       ToDefinePhaseRequest(phase_name, items, num_examples, order);
   v1::DefinePhaseResponse response;
-  OARLOCK_RETURN_IF_ERROR(connections_->CallWithRetries(
+  absl::Status defined = connections_->CallWithRetries(
       ServerIndex(0), [&](grpc::ClientContext* context) {
         return coordinator().DefinePhase(context, request, &response);
-      }));
+      });
+  if (absl::IsFailedPrecondition(defined) && phase_name == kFirstPhase &&
+      !registration_.unfinished().empty()) {
+    // Of the engine, but of other data.
+    OARLOCK_RETURN_IF_ERROR(RollBack(std::string(defined.message())));
+    return Annotate(defined,
+                    "the servers have gone back to the newest checkpoint, or "
+                    "to the beginning; start this run again");
+  }
+  OARLOCK_RETURN_IF_ERROR(defined);
   data::ExampleIntervals covered;
   for (const v1::DataRange& range : response.covered()) {
     covered.Add({range.source(), range.begin(), range.end()});

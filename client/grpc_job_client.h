@@ -29,8 +29,13 @@ class GrpcJobClient : public JobClient {
       const ServerConnections* connections, WorkerIndex worker_index,
       const v1::JobDescription* description = nullptr,
       const v1::JobDescription& settings = {});
-  // The same with a request of the caller's; host, process, version and the
-  // registration's id are filled in.
+  // The same with a request of the caller's, for whoever trains epochs: where
+  // the run before has left something else in part, in a job that stays, the
+  // servers go back to the newest cut first.
+  static absl::StatusOr<std::unique_ptr<GrpcJobClient>> RegisterForEpochs(
+      const ServerConnections* connections, v1::RegisterWorkerRequest request);
+  // The same for whoever looks at `unfinished` itself; host, process, version
+  // and the registration's id are filled in.
   static absl::StatusOr<std::unique_ptr<GrpcJobClient>> Register(
       const ServerConnections* connections, v1::RegisterWorkerRequest request);
   ~GrpcJobClient() override;

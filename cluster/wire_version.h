@@ -32,6 +32,10 @@ inline constexpr char kMembersBarrier[] = "/members";
 // epoch "train/N" is trained.
 inline constexpr char kTrainedBarrier[] = "/trained";
 
+// DefinePhaseRequest.data_order of programs that lease examples by their
+// numbers, whose data the job does not know.
+inline constexpr char kNumbersAlone[] = "examples by number alone";
+
 // A worker numbers no call that leases ranges this much or more above its
 // oldest unanswered one, so that the coordinator needs to remember no more
 // responses.

@@ -174,8 +174,8 @@ v1::RegisterWorkerResponse Coordinator::Admit(
   response.set_own_trained_epochs(worker.trained_epochs);
   response.set_run(run_);
   response.set_num_workers(workers_.size());
-  for (const std::string& name : ranges_.NamesWithPushCompletions()) {
-    response.add_unfinished(name);
+  for (v1::UnfinishedPhase& work : ranges_.PhasesOfRunBefore()) {
+    *response.add_unfinished() = std::move(work);
   }
   response.set_term(kTerm);
   worker.RecordRegistration(request, response);
@@ -303,7 +303,7 @@ absl::Status Coordinator::FinishWorker(const v1::FinishWorkerRequest& request) {
              absl::AbortedError(
                  absl::StrCat(worker->Name(), " has said that it is done")),
              &replies);
-    if (request.roll_back() && options_.stay) {
+    if (request.roll_back() && options_.stay && !ends_for_good_) {
       RollBack(absl::StrCat(worker->Name(),
                             " asked for it: ", worker->state.reason()),
                now, &replies);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/truncated.h"
 
@@ -35,6 +36,8 @@ absl::Status Coordinator::EndJob(const v1::JobEnd& end) {
   Replies replies;
   {
     absl::MutexLock lock(&mutex_);
+    // The coordinator of the next life hears it.
+    if (!end.failed()) OARLOCK_RETURN_IF_ERROR(CheckDoesNotRollBack());
     const absl::StatusOr<absl::Time> begun =
         calls_.Begin([&](auto* call) { *call->mutable_end_job() = end; });
     // A failure takes effect even if it cannot be written down for a successor.

@@ -74,14 +74,14 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
                        request.min_workers(),
                        "; join it with that number, or wait for its end"));
     }
+    const bool cut = request.on_death() == v1::RegisterWorkerRequest::CUT;
     if (request.on_death() != v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED &&
-        request.on_death() != on_death_) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "worker ", request.worker_index(), " has on_death ",
-          v1::RegisterWorkerRequest::OnDeath_Name(request.on_death()),
-          ", and run ", run_, " has ",
-          v1::RegisterWorkerRequest::OnDeath_Name(on_death_),
-          "; start all workers of a run with the same"));
+        cut != (on_death_ == v1::RegisterWorkerRequest::CUT)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("worker ", request.worker_index(), " has on_death ",
+                       cut ? "CUT" : "RECOVER", ", and run ", run_, " has ",
+                       cut ? "RECOVER" : "CUT",
+                       "; start all workers of a run with the same"));
     }
     if (request.run() != 0 && request.run() != run_) {
       return absl::FailedPreconditionError(

@@ -267,7 +267,9 @@ void RangeQueue::BeginNextRun() {
   }
   num_unfinished_ = phases_.size();
   covered_.clear();
-  orders_.clear();
+  std::erase_if(orders_, [this](const auto& entry) {
+    return !phases_.contains(entry.first);
+  });
   callers_.clear();
 }
 
@@ -289,6 +291,17 @@ std::vector<std::string> RangeQueue::NamesWithPushCompletions() const {
     }
   }
   return names;
+}
+
+std::vector<v1::UnfinishedPhase> RangeQueue::PhasesOfRunBefore() const {
+  std::vector<v1::UnfinishedPhase> works;
+  for (const auto& [name, phase] : phases_) {
+    if (!phase.completions_alone) continue;
+    v1::UnfinishedPhase& work = works.emplace_back();
+    work.set_phase_name(name);
+    work.set_data_order(Order(name));
+  }
+  return works;
 }
 
 bool RangeQueue::HasPushCompletionsOf(WorkerIndex worker,

@@ -87,6 +87,9 @@ class RangeQueue {
   // of, ascending.
   size_t num_push_completions() const;
   std::vector<std::string> NamesWithPushCompletions() const;
+  // Phases with completions that the run before has left, and that are not
+  // defined since.
+  std::vector<v1::UnfinishedPhase> PhasesOfRunBefore() const;
   // Whether some of them complete pushes of this incarnation.
   bool HasPushCompletionsOf(WorkerIndex worker, Generation generation) const;
 

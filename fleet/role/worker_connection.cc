@@ -54,9 +54,9 @@ absl::StatusOr<WorkerConnection> ConnectWorker(
   if (description != nullptr) *request.mutable_description() = *description;
   // A job that stays may be somebody else's at this time.
   request.set_only_if_free(connection.servers->stays() && role.restarts == 0);
-  OARLOCK_ASSIGN_OR_RETURN(
-      connection.job, client::GrpcJobClient::Register(connection.servers.get(),
-                                                      std::move(request)));
+  OARLOCK_ASSIGN_OR_RETURN(connection.job,
+                           client::GrpcJobClient::RegisterForEpochs(
+                               connection.servers.get(), std::move(request)));
   connection.parameters = std::make_unique<client::GrpcParameterClient>(
       connection.servers.get(), worker, connection.job->generation(), formats);
   connection.parameters->SetRun(connection.job->registration().run());

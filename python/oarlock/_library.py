@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import math
 import os
 import threading
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -212,8 +213,29 @@ def text_of(function: Callable[..., int], *arguments: Any) -> str:
 
 
 def to_json(message: Dict[str, Any]) -> bytes:
-    """JSON of a message, for the library."""
-    return json.dumps(message).encode()
+    """JSON of a message, for the library. Numbers of numpy count as Python's."""
+    return json.dumps(_plain(message, "")).encode()
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A value as json takes it. `name` is said where that cannot be."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each, f"{name}.{key}" if name else str(key))
+                for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, name) for each in value]
+    if value is None or isinstance(value, (bool, str, int)):
+        return value
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "shape", None) == ():
+        return _plain(item(), name)
+    if not isinstance(value, float):
+        raise errors.InvalidArgumentError(
+            f"{name} is {value!r}, of type {type(value).__name__}; legal are numbers, "
+            "text, lists and dicts")
+    if not math.isfinite(value):
+        raise errors.InvalidArgumentError(f"{name} is {value}; legal are finite numbers")
+    return value
 
 
 def role() -> Dict[str, Any]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MODES = ("async", "sync")
+# As cluster/wire_version.h has it: the data order of leases by number.
+_NUMBERS_ALONE = "examples by number alone"
 
 
 class Job:
@@ -70,7 +72,11 @@ class Job:
         self._join_text = text = _library.to_json(join)
         registered = _operation.run(_library.library().join_begin, self._handle,
                                     text, len(text))
-        self._unfinished = set(registered.get("unfinished", []))
+        # Of another data order it is of a program of another kind: no work of this
+        # one, whatever its name.
+        self._unfinished = {
+            left["phase_name"] if left.get("data_order", "") == _NUMBERS_ALONE
+            else f"{left['phase_name']}#" for left in registered.get("unfinished", [])}
         self.rank = int(join["rank"])
         self.world = int(registered["num_workers"])
         self.run = int(registered["run"])
@@ -80,11 +86,12 @@ class Job:
         """Before this run leases a work, or pushes without one: what the run before
         has pushed to some servers only is completed, or the servers go back."""
         # "train/0#2" is the second turn of "train/0".
-        same = {name for name in self._unfinished if name.split("#")[0] == work}
+        same = {name for name in self._unfinished
+                if name.split("#")[0] == work and not name.endswith("#")}
         self._unfinished -= same
         if same or not self._unfinished:
             return
-        names = ", ".join(f"'{name}'" for name in sorted(self._unfinished))
+        names = ", ".join(f"'{name.rstrip('#')}'" for name in sorted(self._unfinished))
         _log.logger().warning(
             "the run before has pushed a part of %s to some servers only, and this "
             "one does not go on with it: the servers go back to the newest "
@@ -219,6 +226,12 @@ class Job:
         """
         import math
 
+        if isinstance(initial, dict):
+            for each in initial:
+                if each not in parameters:
+                    raise errors.InvalidArgumentError(
+                        f"initial has '{each}', which is no parameter; they are "
+                        f"{', '.join(parameters)}")
         entries = []
         offset = 0
         for each, shape in parameters.items():
@@ -331,7 +344,8 @@ class Job:
         Raises:
             FailedPreconditionError: this run has finished it, and `again` is False.
         """
-        self._go_on_with(f"{name}/{epoch}")
+        # Parts of rounds are never completed.
+        self._go_on_with(f"{name}/{epoch}" if self.mode == "async" else None)
         if self.mode == "sync":
             yield from self._split(name, epoch, total, block, again)
             return

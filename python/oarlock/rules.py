@@ -8,6 +8,8 @@ import dataclasses
 import re
 from typing import Any, Dict, Optional, Union
 
+from oarlock import errors
+
 Config = Dict[str, Any]
 
 
@@ -44,6 +46,10 @@ class Optimizer:
 
     def to_config(self) -> Config:
         """JSON of OptimizerConfig."""
+        if type(self) is Optimizer:
+            raise errors.InvalidArgumentError(
+                "Optimizer is the base of all update rules; choose one, such as "
+                f"Adagrad({self.learning_rate})")
         common = [field.name for field in dataclasses.fields(Optimizer)]
         own = [field.name for field in dataclasses.fields(self)
                if field.name not in common]
@@ -193,9 +199,14 @@ Initial = Union[float, int, Uniform, Normal, Constant]
 
 def initial_config(initial: Initial) -> Config:
     """JSON of Initializer; a number stands for Constant."""
-    if isinstance(initial, (int, float)):
+    if isinstance(initial, (Uniform, Normal, Constant)):
+        return initial.to_config()
+    try:
         return Constant(float(initial)).to_config()
-    return initial.to_config()
+    except (TypeError, ValueError):
+        raise errors.InvalidArgumentError(
+            f"initial is {initial!r}; legal are a number, Uniform, Normal and "
+            "Constant") from None
 
 
 @dataclasses.dataclass(frozen=True)

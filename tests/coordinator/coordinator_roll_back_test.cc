@@ -86,6 +86,46 @@ TEST_F(CoordinatorRollBackTest, AllWorkersOfARunSayTheSame) {
   EXPECT_TRUE(Join(2, 3).ok());
 }
 
+TEST_F(CoordinatorRollBackTest, WhoSaysNothingRecovers) {
+  EXPECT_TRUE(Join(0, 3).ok());
+  EXPECT_TRUE(Join(1, 3, true, 0, Request::RECOVER).ok());
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(Join(2, 3, true, 0, Request::CUT).status()));
+}
+
+TEST_F(CoordinatorRollBackTest, WhatThisRunHasDefinedIsNotOfTheRunBefore) {
+  const uint64_t dead = MustJoin(0, 2).worker_generation();
+  const uint64_t other = MustJoin(1, 2).worker_generation();
+  const uint32_t epoch = DefineMine(2);
+  ASSERT_EQ(Lease(0, dead)->leases_size(), 1);
+  AddPartialPush(0, 0, dead, epoch);
+  Die({{1, other}});
+  // Its successor may begin with another work: somebody of this run is at that
+  // one.
+  EXPECT_EQ(MustJoin(0, 2).unfinished_size(), 0);
+  EXPECT_FALSE(coordinator_->rolls_back());
+}
+
+TEST_F(CoordinatorRollBackTest, ADrainIsNotForgotten) {
+  const uint64_t worker = MustJoin(0, 1).worker_generation();
+  ASSERT_TRUE(coordinator_->Drain("a test").ok());
+  v1::FinishWorkerRequest request;
+  request.set_worker_generation(worker);
+  request.set_roll_back(true);
+  ASSERT_TRUE(coordinator_->FinishWorker(request).ok());
+  EXPECT_FALSE(coordinator_->rolls_back());
+  EXPECT_TRUE(ServersEnd());
+}
+
+TEST_F(CoordinatorRollBackTest, ADrainWaitsForTheNextLife) {
+  const uint64_t worker = MustJoin(0, 1).worker_generation();
+  v1::FinishWorkerRequest request;
+  request.set_worker_generation(worker);
+  request.set_roll_back(true);
+  ASSERT_TRUE(coordinator_->FinishWorker(request).ok());
+  EXPECT_TRUE(absl::IsUnavailable(coordinator_->Drain("a test")));
+}
+
 TEST_F(CoordinatorRollBackTest, AWorkerThatDiesInRounds) {
   const uint64_t dead = MustJoin(0, 1).worker_generation();
   AddLedger(0, 0, dead)->set_joined_rounds(true);
@@ -117,7 +157,7 @@ TEST_F(CoordinatorRollBackTest, ARunThatDoesNotGoOnWithWhatWasLeft) {
 
   const v1::RegisterWorkerResponse next = MustJoin(0, 1);
   ASSERT_EQ(next.unfinished_size(), 1);
-  EXPECT_EQ(next.unfinished(0), "mine/0");
+  EXPECT_EQ(next.unfinished(0).phase_name(), "mine/0");
   v1::FinishWorkerRequest request;
   request.set_worker_generation(next.worker_generation());
   request.set_roll_back(true);

@@ -42,6 +42,29 @@ class ErrorsTest(unittest.TestCase):
         self.addCleanup(self.job.leave)
         self.table = self.job.create_table("t", 1, oarlock.Sgd(1.0), 0.5)
 
+    def test_declarations_say_in_one_line_what_is_wrong(self):
+        for create, why in (
+                (lambda: self.job.create_table("a", 1, oarlock.Sgd(float("nan"))),
+                 "optimizer.learning_rate is nan; legal are finite numbers"),
+                (lambda: self.job.create_table("a", 1, oarlock.Optimizer(0.1)),
+                 r"choose one, such as Adagrad\(0.1\)"),
+                (lambda: self.job.create_table("a", 1, oarlock.Sgd(1j)),
+                 "learning_rate is 1j, of type complex"),
+                (lambda: self.job.create_table("a", 1, oarlock.Sgd(1.0), "high"),
+                 "initial is 'high'; legal are a number, Uniform"),
+                (lambda: self.job.create_dense("a", {"w": (2,)}, oarlock.Sgd(1.0),
+                                               {"v": 1.0}),
+                 "initial has 'v', which is no parameter; they are w")):
+            with self.assertRaisesRegex(oarlock.InvalidArgumentError, why) as raised:
+                create()
+            self.assertEqual(str(raised.exception).count("\n"), 0)
+
+    def test_numbers_of_numpy_are_numbers(self):
+        table = self.job.create_table(
+            "numpy", np.int64(2), oarlock.Sgd(np.float32(0.5)), np.float64(0.25),
+            seed=np.uint32(7))
+        np.testing.assert_array_equal(table.pull([1]).values, [[0.25, 0.25]])
+
     def test_errors_are_oarlocks_and_pythons_and_of_one_line(self):
         classes = {
             oarlock.InvalidArgumentError: ValueError,

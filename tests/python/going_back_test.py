@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from cluster_test import children_of
 from oarlock_testing import eventually, is_stopped, oarlock
+
+from oarlock import _find, _library, _operation  # The path is set by now.
 
 HERE = pathlib.Path(__file__).absolute().parent
 KEYS = np.arange(40)
@@ -36,7 +39,7 @@ def push(part):
 
 parts = iter(lambda: None, 0)
 if %(leases)r:
-    parts = itertools.chain(*(job.lease("train", total=100, block=10, again=again)
+    parts = itertools.chain(*(job.lease(%(name)r, total=100, block=10, again=again)
                               for again in (False, True)))
 for _ in range(%(whole)d):
     push(next(parts))
@@ -65,15 +68,17 @@ class GoingBackTest(unittest.TestCase):
     def pushes(self, reader):
         """Pushes that server 0 has applied to table t."""
         status = reader.call("ServerAdminService/GetServerStatus")
-        return int(status["tables"][0]["version"])
+        return next(int(table["version"]) for table in status["tables"]
+                    if table["config"]["name"] == "t")
 
-    def tear(self, whole, leases=True, mode="async", checkpoint_before=False, **join):
+    def tear(self, whole, leases=True, mode="async", checkpoint_before=False,
+             name="train", **join):
         """A worker pushes `whole` times, and dies in the push after that, of which
         server 0 has its share and server 1 has not."""
         script = WORKER % {
             "tests": str(HERE), "address": self.cluster.address,
             "token": self.cluster.token_file, "mode": mode, "join": join,
-            "leases": leases, "whole": whole}
+            "leases": leases, "whole": whole, "name": name}
         worker = subprocess.Popen([sys.executable, "-c", script], text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for undo in (worker.stdin.close, worker.stdout.close, worker.wait,
@@ -199,13 +204,79 @@ class GoingBackTest(unittest.TestCase):
             other.leave()
         self.assertTrue(eventually(lambda: self.values_or_none() == 0))
 
+    def test_a_worker_that_pushes_meanwhile_is_told_the_same(self):
+        for turn in range(6):
+            other = self.cluster.join(rank=1, world=2)
+            table = other.create_table("t", 1, oarlock.Sgd(1.0))
+            told = []
+
+            def push():
+                rows = table.pull(KEYS)
+                try:
+                    while True:
+                        with other.step() as step:
+                            step.push(rows, np.ones((40, 1)))
+                except oarlock.Error as error:
+                    told.append(error)
+
+            pushing = threading.Thread(target=push)
+            pushing.start()
+            first = self.cluster.join(rank=0, world=2)
+            _operation.run(_library.library().leave_begin, first._handle,
+                           _library.LEAVE_ROLL_BACK, b"a test", 6)
+            pushing.join()
+            self.assertIsInstance(told[0], oarlock.FencedError, told[0])
+            self.assertRegex(str(told[0]), "have gone back .* join again")
+            for job in (first, other):
+                try:
+                    job.leave()
+                except oarlock.Error:
+                    pass
+
+    def test_a_sync_run_does_not_go_on_with_parts_of_an_async_one(self):
+        self.tear(whole=3)
+        with self.cluster.join(mode="sync") as job, \
+                self.assertLogs("oarlock", "WARNING") as log:
+            table = job.create_table("s", 1, oarlock.Sgd(1.0))
+            for part in job.lease("train", total=100, block=10):
+                with job.step(part) as step:
+                    step.push(table.pull(KEYS), np.ones((40, 1)))
+        self.assertIn("the servers go back", log.output[0])
+        with self.cluster.connect() as reader:
+            np.testing.assert_array_equal(reader.table("s").pull(KEYS).values, -10)
+            np.testing.assert_array_equal(reader.table("t").pull(KEYS).values, 0)
+
+    def test_the_engine_has_the_servers_go_back(self):
+        # Also from a phase that has the name of its own first one.
+        program = _find.program().path
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                [program, "generate", "criteo", "--out", f"{folder}/data", "--files",
+                 "1", "--rows", "500"], check=True, stdout=subprocess.DEVNULL)
+            for name in ("train", "other"):
+                self.tear(whole=3, name=name)
+                with self.cluster.connect() as reader:
+                    self.assertTrue(eventually(
+                        lambda: "LOST" in str(reader.status()["workers"])))
+                done = subprocess.run(
+                    [program, "train", "--role", "TRAINER", "--pserver_endpoints",
+                     self.cluster.address, "--token_file", self.cluster.token_file,
+                     "--trainers", "1", "--trainer_id", "0", "--train_files",
+                     f"{folder}/data", "--log_dir", f"{folder}/log"],
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                    timeout=100)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                self.assertIn(f"pushed a part of '{name}/0'", done.stdout)
+                self.assertEqual(self.values(), 0)
+
     def test_nobody_goes_back_where_nothing_is_partial(self):
         for on_death in ("repair", "cut"):
             before = self.cluster_runs()
             script = WORKER % {
                 "tests": str(HERE), "address": self.cluster.address,
                 "token": self.cluster.token_file, "mode": "async",
-                "join": {"on_death": on_death}, "leases": True, "whole": 3}
+                "join": {"on_death": on_death}, "leases": True, "whole": 3,
+                "name": "train"}
             with subprocess.Popen([sys.executable, "-c", script], text=True,
                                   stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE) as worker:
