@@ -8,7 +8,8 @@ _LIBRARY = "liboarlock.so.1"
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # What an error says to do where one of them is missing or of another release.
 WHAT_TO_DO = ("install the wheel, or the packages oarlock and liboarlock1, of one "
-              "release, or name the folder of both by OARLOCK_HOME")
+              "release, or build //capi:liboarlock.so.1 and //cli:oarlock in a "
+              "checkout, or name the folder of both by OARLOCK_HOME")
 
 
 class Place(NamedTuple):
