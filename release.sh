@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release of the commit that is checked out, in dist/: the wheel, the
-# .deb, the debug symbols of the programs, and SHA256SUMS. The programs know
-# the commit. A tree with changes is refused.
+# .debs, the debug symbols of the programs and the library, and SHA256SUMS. The
+# programs know the commit. A tree with changes is refused.
 #
 #   ./release.sh                        with the compile cache
 #   ./release.sh --check-reproducible   twice, in two clones, the second time

@@ -8,6 +8,7 @@
 # --programs: stripped programs that deploy/programs.sh has made; by default
 # they are built. --out: dist.
 set -euo pipefail
+# shellcheck source=deploy/package.sh
 source "$(dirname "$0")/../deploy/package.sh"
 begin_package build_wheel python/packages.txt "$@"
 

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,10 @@ Platform: manylinux
 Classifier: License :: OSI Approved :: Apache Software License
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C++
-Requires-Python: >=3.8
+Classifier: Programming Language :: Python :: 3
+Classifier: Programming Language :: Python :: Implementation :: CPython
+Classifier: Typing :: Typed
+Requires-Python: >=3.9
 Requires-Dist: numpy
 Description-Content-Type: text/markdown
 
@@ -55,6 +59,7 @@ computes on CPUs.
     with oarlock.LocalCluster() as cluster, cluster.join() as job: ...
 
     oarlock quickstart
+    oarlock doctor
     oarlock --help
 
 `oarlock-ctr`, `oarlock-mnist`, `oarlock-cifar10`, `oarlock-resnet` and
@@ -72,12 +77,15 @@ Tag: py3-none-{platform}
 
 def stage(folder, programs, version):
     """Lays out what the wheel has of our own."""
+    said = re.search('^__version__ = "(.*)"$',
+                     (HERE / "oarlock/__init__.py").read_text(), re.M)
+    if not said or said[1] != version:
+        sys.exit(f"build_wheel: oarlock/__init__.py says version "
+                 f"{said and said[1]}, the programs are {version}; make them one")
     package = folder / "oarlock"
     (package / "bin").mkdir(parents=True)
     for source in sorted((HERE / "oarlock").glob("*.py")):
         shutil.copy(source, package / source.name)
-    with (package / "__init__.py").open("a") as file:
-        file.write(f'\n\n__version__ = "{version}"\n')
     for name in PROGRAMS:
         shutil.copy(programs / name, package / "bin" / name)
     (package / "lib").mkdir()

@@ -11,6 +11,9 @@ docs/python.md goes through it task by task. `python -m oarlock` is the command 
 import importlib
 from typing import TYPE_CHECKING, Any, List
 
+# As base/process/version.h has it, which a test compares.
+__version__ = "0.1.0"
+
 # Name -> the module that has it. They are imported when they are used first, so that
 # the command line starts at once.
 _MODULES = {

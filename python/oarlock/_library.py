@@ -126,16 +126,19 @@ class Library:
         except OSError as failure:
             raise errors.NotFoundError(
                 f"liboarlock.so.1 is not there ({failure}); looked at "
-                f"{place.path}, {place.why}; install the package oarlock, or "
-                "liboarlock1, or name its folder by OARLOCK_HOME") from None
+                f"{place.path}, {place.why}; {_find.WHAT_TO_DO}") from None
         abi = self._library.oarlock_abi_version()
         if abi != _ABI_VERSION:
             raise errors.FailedPreconditionError(
                 f"{place.path} has interface {abi}, this package wants "
-                f"{_ABI_VERSION}; install both of one release")
+                f"{_ABI_VERSION}; {_find.WHAT_TO_DO}")
         self._library.oarlock_version.restype = ctypes.c_char_p
         for name, arguments in _SIGNATURES.items():
-            function = getattr(self._library, "oarlock_" + name)
+            function = getattr(self._library, "oarlock_" + name, None)
+            if function is None:
+                raise errors.FailedPreconditionError(
+                    f"{place.path} is older than this package: it lacks "
+                    f"oarlock_{name}; {_find.WHAT_TO_DO}")
             function.restype = ctypes.c_int32
             function.argtypes = arguments + (_ERROR,)
             setattr(self, name, function)

@@ -19,11 +19,19 @@ def program(name: str = "oarlock") -> str:
 
 def _become(name: str, command: Optional[str] = None) -> None:
     path = program(name)
-    os.execv(path, [command or path] + sys.argv[1:])
+    try:
+        os.execv(path, [command or path] + sys.argv[1:])
+    except OSError as failure:
+        sys.exit(f"oarlock: the program {path} cannot be started: "
+                 f"{failure.strerror}; {_find.WHAT_TO_DO}")
 
 
 def main() -> None:
-    """The command oarlock."""
+    """The command oarlock. `doctor` also says what the package finds."""
+    if sys.argv[1:] == ["doctor"]:
+        from oarlock import _doctor
+
+        sys.exit(_doctor.main())
     _become("oarlock")
 
 

@@ -77,8 +77,8 @@ class LocalCluster:
         except OSError as failure:
             self._close_pidfd()
             raise errors.NotFoundError(
-                f"the program {words[0]} cannot be started: {failure}; install the "
-                "package oarlock, or name its folder by OARLOCK_HOME") from None
+                f"the program {words[0]} cannot be started: {failure}; "
+                f"{_find.WHAT_TO_DO}") from None
         self._reader = threading.Thread(target=self._read_log, daemon=True,
                                         name="oarlock-cluster")
         self._reader.start()

@@ -1,6 +1,6 @@
 # Sourced by scripts of this folder: bare Debian systems in folders of their own.
 #
-#   make_bare SUITE FOLDER          debootstrap's minbase of bookworm or trixie
+#   make_bare SUITE FOLDER          debootstrap's minbase: bookworm, trixie...
 #   in_bare FOLDER COMMAND...       COMMAND as root of that system, in namespaces
 #                                   of its own: what it mounts or leaves running
 #                                   is gone when it ends

@@ -10,10 +10,14 @@ lines='
 release       release.sh twice in two clones: the same bytes
 refused       release.sh refuses a tree with changes
 wheel         size of the wheel, and what auditwheel says of it
-start         the console script starts within 60 ms
-wheel_12      the wheel on a bare Debian 12, oarlock quickstart
-wheel_13      the wheel on a bare Debian 13, oarlock quickstart
+start         the console script starts within 60 ms, the package without numpy
+wheel_12      the wheel on a bare Debian 12, oarlock quickstart, from Python
+wheel_13      the wheel on a bare Debian 13, oarlock quickstart, from Python
+wheel_testing the wheel on a bare Debian testing, oarlock quickstart, from Python
+pythons       the wheel and each Python from 3.9 to 3.14 of this machine
 deb           the .deb on a bare Debian 12, oarlock quickstart
+debs          all .debs on a bare Debian 12: a program in C, one in Python
+editable      a checkout that is built, from Python: installed, and on the path
 unit          systemd-analyze verify
 man           man -l
 doctor        oarlock doctor finds one thing that is broken
@@ -22,7 +26,7 @@ third_party   a library that THIRD_PARTY.md lacks is found
 readme        the README says that no index has Oarlock, and what to install
 '
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 3
 source tests/acceptance/report.sh
 source tests/acceptance/bare_root.sh
 
@@ -40,6 +44,10 @@ trap remove_scratch EXIT
 version=$(deploy/programs.sh version)
 wheel=dist/oarlock-$version-py3-none-manylinux_2_35_x86_64.whl
 deb=dist/oarlock_${version}_amd64.deb
+debs=("$deb" "dist/liboarlock1_${version}_amd64.deb"
+  "dist/liboarlock-dev_${version}_amd64.deb"
+  "dist/python3-oarlock_${version}_all.deb")
+program=tests/acceptance/installed.py
 
 # have FILE SCRIPT: it is of this commit's dist/, or is made now.
 have() {
@@ -49,6 +57,8 @@ have() {
 }
 have_wheel() { have "$wheel" python/build_wheel.sh; }
 have_deb() { have "$deb" deploy/deb/build_deb.sh; }
+# The one that is made last.
+have_debs() { have "${debs[-1]}" deploy/deb/build_deb.sh; }
 
 seconds_since() {
   awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN {printf "%.1f", b - a}'
@@ -80,6 +90,13 @@ line_wheel() {
   "${python%/*}/auditwheel" show "$wheel" >"$logs/auditwheel_show.log" 2>&1
   holds "auditwheel show: manylinux_2_35_x86_64" \
     grep -E '"manylinux_2_35_x86_64"' "$logs/auditwheel_show.log"
+  holds "it wants numpy alone, and says Python 3.9 or newer" bash -c "
+    unzip -p '$wheel' '*.dist-info/METADATA' >'$logs/METADATA' &&
+    [ \"\$(grep ^Requires- '$logs/METADATA' | sort | tr '\n' ' ')\" = \
+      'Requires-Dist: numpy Requires-Python: >=3.9 ' ]"
+  holds "it has py.typed and liboarlock" bash -c "
+    unzip -l '$wheel' oarlock/py.typed &&
+    unzip -l '$wheel' oarlock/lib/liboarlock.so.1"
   holds "nothing of CUDA in it" bash -c "! unzip -l '$wheel' 2>/dev/null |
     grep -iE 'cuda|cudnn|cublas|nccl|nvidia'"
 }
@@ -98,19 +115,78 @@ print(f"{statistics.median(took):.0f}")
 EOF
 }
 
+# make_venv PYTHON: an empty virtual environment in $scratch/venv.
+make_venv() {
+  rm -rf "$scratch/venv"
+  "$1" -m venv "$scratch/venv" ||
+    { holds "a virtual environment of $1" false; return 1; }
+}
+
+# Without numpy, which nothing of this wants.
 line_start() {
   have_wheel || return
-  rm -rf "$scratch/venv"
-  /usr/bin/python3 -m venv "$scratch/venv" &&
-    "$scratch/venv/bin/pip" install -q --no-index "$wheel" || {
-      holds "pip install of the wheel" false; return; }
+  make_venv /usr/bin/python3 || return
+  holds "pip install of the wheel, without numpy" \
+    "$scratch/venv/bin/pip" install -q --no-index --no-deps "$wheel"
   figure "oarlock --version by its console script" \
     "$(start_ms "$scratch/venv/bin/oarlock")" ms 60
+  "$scratch/venv/bin/python" -X importtime -c 'import oarlock
+print("liboarlock" in open("/proc/self/maps").read())' \
+    >"$logs/import.log" 2>&1
+  sed -n '$!{/ oarlock$/s/^/          /p}' "$logs/import.log"
+  holds "import oarlock imports no numpy or ctypes, and loads no library" \
+    bash -c "grep -x False '$logs/import.log' &&
+      ! grep -E ' (numpy|_?ctypes)\$' '$logs/import.log'"
   rm -rf "$scratch/target"
-  "$scratch/venv/bin/pip" install -q --no-index --target "$scratch/target" \
-    "$wheel"
+  "$scratch/venv/bin/pip" install -q --no-index --no-deps \
+    --target "$scratch/target" "$wheel"
   holds "pip install --target" env "PYTHONPATH=$scratch/target" \
     "$scratch/target/bin/oarlock" --version
+}
+
+# python_of 3.X: the path of this Python, which pyenv's name for it runs only
+# where its version was chosen.
+python_of() {
+  local name=python$1 path
+  if path=$(command -v "$name") && "$path" -c '' 2>/dev/null; then
+    echo "$path"
+  else
+    PYENV_VERSION=$(pyenv whence "$name" 2>/dev/null | tail -n 1) \
+      pyenv which "$name" 2>/dev/null
+  fi
+}
+
+line_pythons() {
+  have_wheel || return
+  local each python
+  for each in 3.9 3.10 3.11 3.12 3.13 3.14; do
+    if ! python=$(python_of "$each"); then
+      # No machine has to have them all.
+      printf '%-7s %s\n' absent "no python$each on this machine"
+      continue
+    fi
+    make_venv "$python" || continue
+    holds "Python $each: pip install of the wheel" \
+      "$scratch/venv/bin/pip" install -q "$wheel"
+    from_python "Python $each" "$scratch/venv/bin/python" "$program"
+  done
+}
+
+# A checkout, where whoever changes Oarlock tries it.
+line_editable() {
+  holds "bazel build of the library and the program" \
+    bazel build --noshow_progress //capi:liboarlock.so.1 //cli:oarlock
+  make_venv /usr/bin/python3 || return
+  holds "pip install -e python/" \
+    "$scratch/venv/bin/pip" install -q -e python/
+  from_python "the installed checkout" "$scratch/venv/bin/python" "$program"
+  holds "the installed checkout: its console script" \
+    "$scratch/venv/bin/oarlock" --version
+  "$scratch/venv/bin/pip" uninstall -q -y oarlock
+  holds "after pip uninstall it is gone" \
+    bash -c "! '$scratch/venv/bin/python' -c 'import oarlock' 2>/dev/null"
+  from_python "PYTHONPATH=python" env PYTHONPATH=python \
+    "$scratch/venv/bin/python" "$program"
 }
 
 # readme_lines PATTERN: commands of README.md's console block on installing a
@@ -139,6 +215,23 @@ quickstart() {
   fi
 }
 
+# from_python NAME COMMAND...: COMMAND ends in Python and the program that uses
+# the package; which library and program that was.
+from_python() {
+  local name=$1 log=$logs/from_python_${1//[^A-Za-z0-9]/_}.log
+  shift
+  if "$@" >"$log" 2>&1; then
+    printf '%-7s %s\n' met "$name: $(tail -n 1 "$log")"
+  else
+    holds "$name: ${*: -1}" tail -n 20 "$log"
+    missed=1
+  fi
+  "${@:1:$#-1}" -m oarlock doctor >"$log" 2>&1
+  holds "$name: doctor says library, program and numpy" bash -c \
+    "[ \$(head -n 5 '$log' | grep -c '^ok ') -eq 5 ] || { cat '$log'; false; }"
+  head -n 5 "$log" | sed 's/^/          /'
+}
+
 # bare SUITE LINE: a bare system in $root, or a word why not.
 bare() {
   root=$scratch/$2
@@ -164,6 +257,11 @@ wheel_on() {
   local suite=$1 line=$2 name=$3 begun
   have_wheel || return
   bare "$suite" "$line" || return
+  # A mirror may be older than the week for which testing's lists hold.
+  if [ "$suite" = testing ]; then
+    echo 'Acquire::Check-Valid-Until "false";' \
+      >"$root/etc/apt/apt.conf.d/99oarlock"
+  fi
   holds "$name: Debian's python3-venv" install_in "$root" python3-venv
   mkdir "$root/root/dist"
   cp "$wheel" "$root/root/dist"
@@ -172,11 +270,17 @@ wheel_on() {
     in_bare "$root" sh -ec "$(readme_lines '-m venv|pip install')"
   echo "          $(seconds_since "$begun") s," \
     "$(du -sm "$root/root/venv" | cut -f 1) MiB installed"
+  # shellcheck disable=SC2046 # a command's words
   quickstart "$root" "$name" $(readme_lines 'oarlock quickstart')
+  cp "$program" "$root/root"
+  from_python "$name" in_bare "$root" venv/bin/python "${program##*/}"
   remove_bare "$root"
 }
 line_wheel_12() { wheel_on bookworm wheel_12 "wheel on Debian 12"; }
 line_wheel_13() { wheel_on trixie wheel_13 "wheel on Debian 13"; }
+line_wheel_testing() {
+  wheel_on testing wheel_testing "wheel on Debian testing"
+}
 
 line_deb() {
   have_deb || return
@@ -188,13 +292,73 @@ line_deb() {
   holds "the README's command installs the .deb" in_bare "$root" sh -ec \
     "export DEBIAN_FRONTEND=noninteractive APT_CONFIG=/root/apt.conf
      echo 'APT::Get::Assume-Yes 1;' >apt.conf
-     $(readme_lines 'apt-get install')"
+     $(readme_lines 'apt-get install .*/oarlock_')"
   quickstart "$root" "deb on Debian 12" /usr/bin/oarlock quickstart
   holds "its completion and man page are there" in_bare "$root" sh -c \
     'dpkg -L oarlock | grep -q bash-completion/completions/oarlock &&
      dpkg -L oarlock | grep -q man1/oarlock.1.gz'
   holds "it is removed without a trace but its settings" in_bare "$root" sh -c \
     'apt-get remove -y -qq oarlock >/dev/null 2>&1 && test ! -e /usr/bin/oarlock'
+  remove_bare "$root"
+}
+
+# As docs/python.md and a user's Makefile have it.
+c_program='
+gcc -std=c11 -Wall -Wextra -Werror c_program.c -o c_program \
+  $(pkg-config --cflags --libs oarlock)
+readelf -d c_program | grep "NEEDED.*liboarlock.so.1"
+oarlock cluster --servers=2 >cluster.json &
+cluster=$!
+timeout 60 sh -c "until grep -q token_file cluster.json; do sleep 0.1; done"
+config=$(python3 -c "import json; got = json.load(open(\"cluster.json\"))
+print(json.dumps({name: got[name] for name in (
+    \"server_endpoints\", \"token_file\")}))")
+./c_program "$config"
+kill $cluster
+wait $cluster || true
+'
+# What a package of that program would depend on.
+c_depends='
+mkdir -p source/debian
+printf "Source: a\n\nPackage: a\nArchitecture: any\n" >source/debian/control
+cd source
+dpkg-shlibdeps -O ../c_program
+'
+
+line_debs() {
+  have_debs || return
+  bare bookworm debs || return
+  mkdir "$root/root/dist"
+  cp "${debs[@]}" "$root/root/dist"
+  cat "${debs[@]}" >"$scratch/debs.all"
+  figure "the .debs, all four" "$(mb_of "$scratch/debs.all")" MB 35
+  rm "$scratch/debs.all"
+  du --apparent-size -k "${debs[@]}" |
+    sed -E 's#^([0-9]+)\s+dist/#          \1 KiB #'
+  in_bare "$root" apt-get update -qq >"$logs/apt_debs.log" 2>&1
+  holds "the README's command installs all four" in_bare "$root" sh -ec \
+    "export DEBIAN_FRONTEND=noninteractive APT_CONFIG=/root/apt.conf
+     echo 'APT::Get::Assume-Yes 1;' >apt.conf
+     $(readme_lines 'apt-get install .*/\*')"
+  holds "dpkg --verify" in_bare "$root" sh -c '! dpkg --verify | grep .'
+  cp "$program" tests/capi/c_program.c "$root/root"
+  from_python "debs on Debian 12" in_bare "$root" python3 "${program##*/}"
+  holds "pip's name of it is there" in_bare "$root" python3 -c \
+    "import importlib.metadata as m; assert m.version('oarlock') == '$version'"
+  holds "gcc, pkg-config and dpkg-dev of Debian" \
+    install_in "$root" gcc libc6-dev pkg-config dpkg-dev
+  holds "a C program is built by pkg-config, and trains with oarlock cluster" \
+    bash -c 'source tests/acceptance/bare_root.sh
+      in_bare "$1" bash -ec "$2" >"$3" 2>&1 &&
+      grep -x "epoch 1: 4 parts" "$3" && grep -x "row 7: -199.5.*" "$3" ||
+      { cat "$3"; false; }' c "$root" "$c_program" "$logs/c_program.log"
+  grep -E '^(version|run|epoch|row)' "$logs/c_program.log" | sed 's/^/          /'
+  in_bare "$root" sh -ec "$c_depends" >"$logs/c_depends.log" 2>&1
+  holds "such a program's package wants liboarlock1 (>= $version)" \
+    grep -F "liboarlock1 (>= $version)" "$logs/c_depends.log"
+  holds "they are removed without a trace" in_bare "$root" sh -c \
+    'apt-get remove -y -qq oarlock liboarlock1 >/dev/null 2>&1
+     ! find /usr -path /usr/share/doc -prune -o -name "*oarlock*" -print | grep .'
   remove_bare "$root"
 }
 

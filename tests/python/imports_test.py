@@ -43,7 +43,25 @@ assert weight.grad.tolist() == [2, 2, 2]
 }
 
 
+# What a fresh process has loaded by `import oarlock` alone.
+ALONE = """
+import pathlib, sys
+before = set(sys.modules)
+import oarlock
+assert "LocalCluster" in dir(oarlock)
+print(sorted(name for name in set(sys.modules) - before
+             if name.partition(".")[0] in ("ctypes", "numpy", "oarlock")))
+print("liboarlock" in pathlib.Path("/proc/self/maps").read_text())
+"""
+
+
 class ImportsTest(unittest.TestCase):
+
+    def test_the_package_alone_loads_neither_numpy_nor_the_library(self):
+        done = subprocess.run([sys.executable, "-c", ALONE], cwd=ROOT / "python",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=60)
+        self.assertEqual(done.stdout, "['oarlock']\nFalse\n")
 
     def test_all_orders(self):
         # Debian's torch is where its package is installed.
