@@ -45,8 +45,8 @@ absl::StatusOr<bool> Order(const v1::RollBackRequest& roll_back,
   if (!token.empty()) context.AddMetadata(cluster::kTokenMetadataKey, token);
   OARLOCK_RETURN_IF_ERROR(
       cluster::FromGrpc(server->stub->RollBack(&context, request, &response)));
-  if (response.server_generation() == server->generation) return true;
-  // It was started anew and has a newer one than was known here.
+  if (response.gone_back()) return true;
+  // It was started anew and has a newer one than was known here, or this one.
   server->generation =
       response.server_generation() + GenerationFile::kGenerationStep;
   return false;

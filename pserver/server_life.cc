@@ -215,6 +215,9 @@ absl::StatusOr<v1::RollBackResponse> ServerLife::RollBack(
   }
   v1::RollBackResponse response;
   response.set_server_generation(generation().value());
+  response.set_gone_back(options_.roll_back.has_value() &&
+                         options_.roll_back->generation.value() ==
+                             request.generation());
   // It has gone back, or has begun later than who orders it knows.
   if (request.generation() <= generation().value()) return response;
   {

@@ -219,6 +219,8 @@ TEST_F(RollBackTest, OnlyServersOfAJobThatStaysGoBack) {
           ->RollBack(&other, request, &response);
   EXPECT_TRUE(had.ok()) << had.error_message();
   EXPECT_EQ(response.server_generation(), request.generation());
+  // By accident, and not by going back.
+  EXPECT_FALSE(response.gone_back());
   EXPECT_EQ(job_->server(1).generation(), generations_[1]);
 }
 

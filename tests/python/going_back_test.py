@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -232,6 +233,30 @@ class GoingBackTest(unittest.TestCase):
                     job.leave()
                 except oarlock.Error:
                     pass
+
+    def test_a_server_dies_while_the_servers_go_back(self):
+        seed = int(os.environ.get("OARLOCK_SEED", "0")) or random.SystemRandom(
+            ).getrandbits(32)
+        print("seed", seed, flush=True)
+        moments = random.Random(seed)
+        for index in (0, 1, 0, 1):
+            job = self.cluster.join(wait_for_rank=30)
+            table = job.create_table("t", 1, oarlock.Sgd(1.0))
+            np.testing.assert_array_equal(table.pull(KEYS).values, 0)
+            with job.step() as step:
+                step.push(table.pull(KEYS), np.ones((40, 1)))
+            pid = self.server(index)
+            leave = _operation.begin(_library.library().leave_begin, job._handle,
+                                     _library.LEAVE_ROLL_BACK, b"a test", 6)
+            threading.Event().wait(moments.uniform(0, 0.06))
+            os.kill(pid, signal.SIGKILL)
+            for end in (lambda: leave.wait(60), job.leave):
+                try:
+                    end()
+                except (oarlock.FencedError, oarlock.FailedPreconditionError):
+                    pass  # It had happened, or the client had left.
+        with self.cluster.join(wait_for_rank=30) as job:
+            np.testing.assert_array_equal(job.table("t").pull(KEYS).values, 0)
 
     def test_a_sync_run_does_not_go_on_with_parts_of_an_async_one(self):
         self.tear(whole=3)
