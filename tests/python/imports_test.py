@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from oarlock_testing import ROOT
@@ -127,6 +128,22 @@ class ImportsTest(unittest.TestCase):
             with self.subTest(order):
                 self.expect_no_output(code)
 
+
+    def test_another_grpc_whose_names_all_see_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = f"{folder}/libother.so"
+            subprocess.run(["gcc", "-shared", "-x", "c", "-o", library, "-"],
+                           input="void grpc_init(void) {}", text=True, check=True)
+            code = LOAD % [library] + """
+import oarlock
+try:
+    oarlock.connect("127.0.0.1:1")
+except oarlock.FailedPreconditionError as error:
+    assert "another gRPC" in str(error), error
+else:
+    raise AssertionError("it was not refused")
+"""
+            self.expect_no_output(code)
 
 if __name__ == "__main__":
     unittest.main()
