@@ -115,6 +115,22 @@ _SIGNATURES: Dict[str, Tuple[Any, ...]] = {
 }
 
 
+def _check_names(library: ctypes.CDLL, path: str) -> None:
+    """Raises where the library's calls of gRPC reach another copy than its own: two
+    copies that register in one place hang in the first call, or crash."""
+    # As the loader looks: what was loaded with RTLD_GLOBAL before comes first.
+    process = ctypes.CDLL(None)
+    if not hasattr(library, "grpc_init") or not hasattr(process, "grpc_init"):
+        return
+    own, reached = (ctypes.cast(each.grpc_init, ctypes.c_void_p).value
+                    for each in (library, process))
+    if own != reached:
+        raise errors.FailedPreconditionError(
+            f"this process has another gRPC than that of {path}, loaded with "
+            "RTLD_GLOBAL, which replaces it; load it without RTLD_GLOBAL, or use "
+            "oarlock first: oarlock.connect(), oarlock.join()")
+
+
 class Library:
     """liboarlock, loaded. Each method returns a code and fills an error."""
 
@@ -127,6 +143,7 @@ class Library:
             raise errors.NotFoundError(
                 f"liboarlock.so.1 is not there ({failure}); looked at "
                 f"{place.path}, {place.why}; {_find.WHAT_TO_DO}") from None
+        _check_names(self._library, place.path)
         abi = self._library.oarlock_abi_version()
         if abi != _ABI_VERSION:
             raise errors.FailedPreconditionError(

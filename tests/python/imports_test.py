@@ -3,8 +3,10 @@
 import importlib.util
 import itertools
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from oarlock_testing import ROOT
@@ -42,6 +44,28 @@ assert weight.grad.tolist() == [2, 2, 2]
 """,
 }
 
+# Shows the names of these libraries to all that are loaded after them.
+LOAD = """
+import ctypes
+for path in %r:
+    ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+"""
+
+# A step before the libraries are loaded, and one after.
+LOAD_BETWEEN = """
+cluster = oarlock.LocalCluster()
+job = cluster.join()
+table = job.create_table("t", 2, oarlock.Sgd(1.0))
+rows = table.pull([1, 2, 3])
+with job.step() as step:
+    step.push(rows, np.ones((3, 2)))
+%s
+with job.step() as step:
+    step.push(rows, np.ones((3, 2)))
+assert table.pull([2]).values.tolist() == [[-2, -2]]
+job.leave()
+cluster.close()
+"""
 
 # What a fresh process has loaded by `import oarlock` alone.
 ALONE = """
@@ -55,7 +79,24 @@ print("liboarlock" in pathlib.Path("/proc/self/maps").read_text())
 """
 
 
+def debian_libraries():
+    """Paths of the libraries of gRPC, protobuf and Abseil on this machine."""
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], check=True,
+                            capture_output=True, text=True).stdout
+    return sorted(set(re.findall(
+        r"x86-64.* => (\S+/lib(?:protobuf|gpr|grpc|grpc\+\+|absl_\w+)\.so\.\S+)",
+        listed)))
+
+
 class ImportsTest(unittest.TestCase):
+
+    def expect_no_output(self, code):
+        # gRPC of PyPI tells of the end of its own server.
+        done = subprocess.run(
+            [sys.executable, "-X", "faulthandler", "-c", code],
+            env={**os.environ, "GRPC_VERBOSITY": "ERROR"}, cwd=ROOT / "python",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_the_package_alone_loads_neither_numpy_nor_the_library(self):
         done = subprocess.run([sys.executable, "-c", ALONE], cwd=ROOT / "python",
@@ -74,14 +115,35 @@ class ImportsTest(unittest.TestCase):
                     ["import numpy as np\n"]
                     + [f"import {name}\n" for name in order]
                     + [USES[name] for name in order])
-                # gRPC of PyPI tells of the end of its own server.
-                done = subprocess.run(
-                    [sys.executable, "-X", "faulthandler", "-c", code],
-                    env={**os.environ, "GRPC_VERBOSITY": "ERROR"},
-                    cwd=ROOT / "python", stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT, text=True, timeout=300)
-                self.assertEqual((done.returncode, done.stdout), (0, ""))
+                self.expect_no_output(code)
 
+    def test_beside_libraries_whose_names_all_see(self):
+        paths = debian_libraries()
+        self.assertRegex(" ".join(paths), "libabsl.*libgrpc.*libprotobuf")
+        load = LOAD % paths
+        modules = "import numpy as np\nimport oarlock\n"
+        for order, code in {
+                "they are first": load + modules + USES["oarlock"],
+                "they are second": modules + LOAD_BETWEEN % load}.items():
+            with self.subTest(order):
+                self.expect_no_output(code)
+
+
+    def test_another_grpc_whose_names_all_see_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = f"{folder}/libother.so"
+            subprocess.run(["gcc", "-shared", "-x", "c", "-o", library, "-"],
+                           input="void grpc_init(void) {}", text=True, check=True)
+            code = LOAD % [library] + """
+import oarlock
+try:
+    oarlock.connect("127.0.0.1:1")
+except oarlock.FailedPreconditionError as error:
+    assert "another gRPC" in str(error), error
+else:
+    raise AssertionError("it was not refused")
+"""
+            self.expect_no_output(code)
 
 if __name__ == "__main__":
     unittest.main()
