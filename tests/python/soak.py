@@ -177,7 +177,7 @@ def pull_polled(table, keys, out):
 
 
 class PullFromStopped:
-    """A pull that lasts until Ctrl-C; the answer comes when nobody waits any more."""
+    """A pull that lasts until Ctrl-C; the response comes when nobody waits any more."""
 
     def __init__(self, pid):
         self.servers = children_of(pid)
