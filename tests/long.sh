@@ -27,6 +27,8 @@ clang         everything but CUDA, built with clang
 tidy_base     clang-tidy without findings: what servers and workers share
 tidy_server   clang-tidy without findings: pserver, sparse_table, programs
 tidy_worker   clang-tidy without findings: worker, fleet, collective
+python        the Python client: 200 kills, 10^5 steps, Ctrl-C 10^4 times
+python_asan   asan and ubsan: 10^6 calls of the C interface, and Ctrl-C 10^4 times
 package       wheel and .deb, installed on bare systems
 bench         benchmarks are built, and bench/run.sh --quick ends well
 '
@@ -132,6 +134,27 @@ part_tidy_base() {
 }
 part_tidy_server() { tidied "${tidy_server[@]}"; }
 part_tidy_worker() { tidied "${tidy_worker[@]}"; }
+venv_python() {
+  OARLOCK_VENV_PYTHON=$(tests/python/make_venv.sh) && export OARLOCK_VENV_PYTHON
+}
+part_python() {
+  check "tests/python/make_venv.sh" venv_python || return
+  build "bazel build" //capi:liboarlock.so.1 //cli:oarlock \
+    //tests/python:storm_test
+  bazel_tests --test_env=OARLOCK_KILLS=200 --test_timeout=3600 \
+    //tests/python:storm_test
+  check "soak.py memory" "$OARLOCK_VENV_PYTHON" -B tests/python/soak.py memory
+  check "soak.py interrupts" \
+    "$OARLOCK_VENV_PYTHON" -B tests/python/soak.py interrupts
+}
+part_python_asan() {
+  check "tests/python/make_venv.sh" venv_python || return
+  build "bazel build //tests/capi:random_calls_test" --config=asan \
+    --config=ubsan //tests/capi:random_calls_test
+  bazel_tests --config=asan --config=ubsan --test_timeout=3600 \
+    --test_env=OARLOCK_RANDOM_CALLS=1000000 //tests/capi:random_calls_test
+  check "soak.py interrupts under asan" tests/python/soak_asan.sh
+}
 part_package() { check "package" tests/acceptance/package.sh; }
 part_bench() {
   build "bazel build //bench/..." //bench/...

@@ -15,19 +15,6 @@ rows=$(grep -v '^#' "$table")
 choose_lines truth "$(cut -d ' ' -f 1 <<<"$rows" | sort -uV)" "$@"
 acceptance_head
 
-# ran TARGET FILTER: the tests pass, and there is at least one of them.
-ran() {
-  local log
-  log=$(mktemp)
-  bazel test --noshow_progress --test_output=all --cache_test_results=no \
-    --test_filter="$2" "$1" >"$log" 2>&1 &&
-    grep -qE '^\[  PASSED  \] [1-9]|^OK( |$)' "$log"
-  local outcome=$?
-  grep -E 'FAILED|error:' "$log" | head -n 20
-  rm -f "$log"
-  return "$outcome"
-}
-
 for number in "${chosen[@]}"; do
   while IFS='|' read -r _ how seen; do
     how=$(sed "s/^ *//; s/ *$//" <<<"$how")
