@@ -125,7 +125,8 @@ class Operation:
         except Exception:  # The interpreter ends, or this process was forked.
             pass
         finally:
-            self._loan.orphaned = True
+            if hasattr(self, "_loan"):  # Else Ctrl-C came before it had one.
+                self._loan.orphaned = True
 
 
 def begin(function: Callable[..., int], *arguments: Any,

@@ -53,14 +53,15 @@ class Job:
         self.rank: Optional[int] = None
         self.world: Optional[int] = None
         self.run: Optional[int] = None
+        # The library writes here: Ctrl-C may come as soon as it has.
         handle = ctypes.c_uint64()
+        self._finalizer = weakref.finalize(self, _free_client, handle)
         text = _library.to_json(config)
         _library.call(_library.library().client_create, text, len(text),
                       ctypes.byref(handle))
         self._handle = handle.value
         self._events = _events.Events(handle.value)
         _log.follow()
-        self._finalizer = weakref.finalize(self, _free_client, self._handle)
 
     # -- Life -----------------------------------------------------------------
 
@@ -495,8 +496,9 @@ class Job:
                         "connect() or join() in the other process")
 
 
-def _free_client(handle: int) -> None:
-    _library.library().client_free(handle, None)
+def _free_client(handle: "ctypes.c_uint64") -> None:
+    if handle.value:
+        _library.library().client_free(handle, None)
 
 
 def _client_config(address: Union[str, Sequence[str], None],

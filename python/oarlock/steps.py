@@ -69,10 +69,11 @@ class Step:
     def __init__(self, job: "Job", part: Optional[Part]) -> None:
         self.job = job
         self.part = part
-        handle = ctypes.c_uint64()
+        # The library writes here: Ctrl-C may come as soon as it has.
+        self._handle = ctypes.c_uint64()
         _library.call(_library.library().step_create, job._handle,
-                      0 if part is None else part._lease, ctypes.byref(handle))
-        self._handle = handle.value
+                      0 if part is None else part._lease,
+                      ctypes.byref(self._handle))
 
     def push(self, rows: tables.Rows, gradients: Any, *, shows: Any = None,
              clicks: Any = None) -> None:
@@ -151,15 +152,15 @@ class Step:
         return _operation.Future(operation, lambda: None, self.job._events)
 
     def _check_not_pushed(self) -> None:
-        if not self._handle:
+        if not self._handle.value:
             raise errors.FailedPreconditionError(
                 "the step was pushed before, or its block was left by an exception; "
                 "begin another one")
 
     def _free(self) -> None:
-        handle, self._handle = self._handle, 0
-        if handle:
-            _library.library().step_free(handle, None)
+        if self._handle.value:
+            _library.library().step_free(self._handle, None)
+            self._handle.value = 0
 
     def __enter__(self) -> "Step":
         return self
@@ -168,7 +169,7 @@ class Step:
                  error: Optional[BaseException],
                  trace: Optional[types.TracebackType]) -> None:
         if kind is None:
-            if self._handle:
+            if self._handle.value:
                 self.begin().result()
             return
         self._free()

@@ -102,18 +102,19 @@ class _KeyHandle:
     """The distinct keys of a batch, in the library."""
 
     def __init__(self, job: "Job", keys: "npt.NDArray[np.uint64]") -> None:
-        handle = ctypes.c_uint64()
+        # The library writes here: Ctrl-C may come as soon as it has.
+        self._handle = ctypes.c_uint64()
         distinct = ctypes.c_size_t()
         _library.call(_library.library().keys_create, job._handle,
-                      _library.address_of(keys), keys.size, ctypes.byref(handle),
-                      ctypes.byref(distinct))
-        self.handle = handle.value
+                      _library.address_of(keys), keys.size,
+                      ctypes.byref(self._handle), ctypes.byref(distinct))
+        self.handle = self._handle.value
         self.num_keys = keys.size
         self.num_distinct = distinct.value
 
     def __del__(self) -> None:
         try:
-            _library.library().keys_free(self.handle, None)
+            _library.library().keys_free(self._handle, None)
         except Exception:  # The interpreter ends, or __init__ has failed.
             pass
 
