@@ -102,8 +102,12 @@ TEST_F(LaunchCommandTest, AnotherGuardianHasThePlaceOfOneThatDied) {
   const auto launcher =
       Launch(absl::StrCat("trap '' TERM INT HUP\n", kTree, kForever));
   const std::vector<pid_t> pids = AwaitTree();
-  const pid_t guardian = ChildNamed("oarlock-guard", launcher->pid());
-  ASSERT_GT(guardian, 0);
+  // It gives itself that name some time after its fork.
+  pid_t guardian = 0;
+  ASSERT_TRUE(Eventually([&] {
+    guardian = ChildNamed("oarlock-guard", launcher->pid());
+    return guardian > 0;
+  }));
   ASSERT_EQ(kill(guardian, SIGKILL), 0);
   ASSERT_TRUE(Eventually([&] {
     return absl::StrContains(launcher->Output(),
@@ -140,7 +144,12 @@ TEST_F(LaunchCommandTest, SignalsAreForwardedAndEndTheJob) {
 TEST_F(LaunchCommandTest, ServersHearOnceMoreWhenTheWorkersHaveGone) {
   const auto launcher = Launch(absl::StrCat(
       "if [ $TRAINING_ROLE = PSERVER ]; then\n"
-      "  trap 'echo TERM; trap \"echo again; exit 143\" TERM' TERM\n"
+      "  trap 'trap \"echo again; exit 143\" TERM; echo TERM; "
+      ": > $DIR/heard.$name' TERM\n"
+      // A second signal that comes before the first one was heard is lost.
+      "else\n"
+      "  trap 'until [ -e $DIR/heard.PSERVER.0 -a -e $DIR/heard.PSERVER.1 ]; "
+      "do sleep 0.02; done; exit 143' TERM\n"
       "fi\n",
       kTree, kForever));
   const std::vector<pid_t> pids = AwaitTree();
