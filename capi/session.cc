@@ -522,18 +522,19 @@ void Session::End(const OperationPtr& operation, const absl::Status& status) {
 
 void Session::OnPushDone(const Part& part, uint64_t lease, uint64_t number,
                          const absl::Status& status) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (status.ok() && lease != 0) leases_.SetDone(part.phase_name, lease);
-    marks_.End(number, status.ok());
-    --pushes_under_way_;
-  }
   if (status.ok() && lease != 0) {
     uint64_t examples = 0;
     for (const data::ExampleRange& range : part.examples) {
       examples += range.end - range.begin;
     }
     progress_.AddStep(part.work, examples);
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    if (status.ok() && lease != 0) leases_.SetDone(part.phase_name, lease);
+    marks_.End(number, status.ok());
+    // Who leaves waits for this, and reports what was done by then.
+    --pushes_under_way_;
   }
   MarkIfDue();
 }

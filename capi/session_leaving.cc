@@ -97,6 +97,10 @@ absl::Status Session::Leave(const Leaving& leaving) {
     };
     mutex_.Await(absl::Condition(&marked));
   }
+  // LearnRound has reported already.
+  if (outcome.ok() && !job_->takes_cuts()) {
+    OARLOCK_RETURN_IF_ERROR(job_->Report());
+  }
   absl::Status told = outcome.ok() ? TellRest() : absl::OkStatus();
   const absl::Status left = leaving.roll_back
                                 ? job_->RollBack(std::string(outcome.message()))

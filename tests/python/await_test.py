@@ -8,8 +8,7 @@ import unittest
 
 import numpy as np
 
-from cluster_test import children_of
-from oarlock_testing import descriptors, eventually, is_stopped, oarlock
+from oarlock_testing import children_of, descriptors, eventually, is_stopped, oarlock
 
 
 class AwaitTest(unittest.TestCase):

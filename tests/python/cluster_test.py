@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 
-from oarlock_testing import eventually, oarlock, processes_named
+from oarlock_testing import children_of, eventually, oarlock, processes_named
 
 HERE = pathlib.Path(__file__).absolute().parent
 
@@ -22,14 +22,6 @@ cluster = oarlock.LocalCluster(servers=2)
 print(cluster.pid, os.path.dirname(cluster.log_dir), flush=True)
 %(then)s
 """
-
-
-def children_of(pid):
-    """Pids of a process's children."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        found += [int(each) for each in (task / "children").read_text().split()]
-    return found
 
 
 def is_there(pid):

@@ -76,6 +76,16 @@ class EvaluationTest(unittest.TestCase):
                 self.assertEqual([each["work"] for each in listed], ["test/0"])
                 self.assertEqual(listed[0]["auc"], values[1])
 
+    def test_the_job_knows_what_was_trained_when_a_worker_has_left(self):
+        with oarlock.LocalCluster() as cluster, cluster.connect() as reader:
+            for turn in range(20):
+                with cluster.join() as job:
+                    steps = sum(1 for _ in job.lease("train", total=100, block=10))
+                self.assertEqual(steps, 10)
+                progress, = (each["progress"] for each in reader.status()["phases"])
+                self.assertEqual((progress["phase"], progress["examples"],
+                                  progress["steps"]), ("train", "100", "10"))
+
     def test_each_evaluation_is_of_its_own(self):
         labels, predictions = predictions_of(8)
         with oarlock.LocalCluster() as cluster, cluster.join() as job:

@@ -12,8 +12,8 @@ import unittest
 
 import numpy as np
 
-from cluster_test import children_of
-from oarlock_testing import eventually, is_stopped, oarlock
+from oarlock_testing import (eventually, is_stopped, oarlock, pushes_of,
+                             server_pid)
 
 from oarlock import _find, _library, _operation  # The path is set by now.
 
@@ -58,20 +58,6 @@ class GoingBackTest(unittest.TestCase):
         self.cluster = oarlock.LocalCluster(servers=2, lease_s=1)
         self.addCleanup(self.cluster.close)
 
-    def server(self, index):
-        """Pid of a server."""
-        for pid in children_of(self.cluster.pid):
-            environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
-            if f"PADDLE_PSERVER_ID={index}".encode() in environment.split(b"\0"):
-                return pid
-        raise AssertionError(f"no server {index}")
-
-    def pushes(self, reader):
-        """Pushes that server 0 has applied to table t."""
-        status = reader.call("ServerAdminService/GetServerStatus")
-        return next(int(table["version"]) for table in status["tables"]
-                    if table["config"]["name"] == "t")
-
     def tear(self, whole, leases=True, mode="async", checkpoint_before=False,
              name="train", **join):
         """A worker pushes `whole` times, and dies in the push after that, of which
@@ -89,14 +75,14 @@ class GoingBackTest(unittest.TestCase):
         with self.cluster.connect() as reader:
             if checkpoint_before:
                 reader.checkpoint()
-            before = self.pushes(reader)
-            stopped = self.server(1)
+            before = pushes_of(reader, "t")
+            stopped = server_pid(self.cluster, 1)
             os.kill(stopped, signal.SIGSTOP)
             # The other threads go on until the one that got the signal runs.
             self.assertTrue(eventually(lambda: is_stopped(stopped)))
             worker.stdin.write("go\n")
             worker.stdin.flush()
-            self.assertTrue(eventually(lambda: self.pushes(reader) > before))
+            self.assertTrue(eventually(lambda: pushes_of(reader, "t") > before))
         worker.kill()
         worker.wait()
         # It comes back without what it had not read.
@@ -245,7 +231,7 @@ class GoingBackTest(unittest.TestCase):
             np.testing.assert_array_equal(table.pull(KEYS).values, 0)
             with job.step() as step:
                 step.push(table.pull(KEYS), np.ones((40, 1)))
-            pid = self.server(index)
+            pid = server_pid(self.cluster, index)
             leave = _operation.begin(_library.library().leave_begin, job._handle,
                                      _library.LEAVE_ROLL_BACK, b"a test", 6)
             threading.Event().wait(moments.uniform(0, 0.06))
@@ -319,7 +305,7 @@ class GoingBackTest(unittest.TestCase):
                 lambda: self.generation(reader, 0) != generation))
             values = reader.table("t").pull(KEYS).values
             np.testing.assert_array_equal(values, 0)
-            pids = {self.server(0), self.server(1)}
+            pids = {server_pid(self.cluster, 0), server_pid(self.cluster, 1)}
         self.assertEqual(len(pids), 2)
 
     def generation(self, reader, server):

@@ -14,8 +14,9 @@ import nbclient
 import nbformat
 import numpy as np
 
-from cluster_test import children_of, is_there
-from oarlock_testing import eventually, is_stopped, oarlock
+from cluster_test import is_there
+from oarlock_testing import (children_of, eventually, is_stopped, oarlock, pushes_of,
+                             server_pid)
 
 HERE = pathlib.Path(__file__).absolute().parent
 KEYS = np.arange(40)
@@ -137,20 +138,6 @@ class NotebookTest(unittest.TestCase):
     def kill_kernel(self, client):
         os.kill(client.km.provisioner.pid, signal.SIGKILL)
 
-    def server(self, cluster, index):
-        """Pid of a server."""
-        for pid in children_of(cluster.pid):
-            environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
-            if f"PADDLE_PSERVER_ID={index}".encode() in environment.split(b"\0"):
-                return pid
-        raise AssertionError(f"no server {index}")
-
-    def pushes(self, reader):
-        """Pushes that server 0 has applied to table t."""
-        status = reader.call("ServerAdminService/GetServerStatus")
-        return next(int(table["version"]) for table in status["tables"]
-                    if table["config"]["name"] == "t")
-
     def expect_values(self, cluster, pushed):
         with cluster.connect() as reader:
             values = reader.table("t").pull(KEYS).gather()[:, 0]
@@ -189,13 +176,13 @@ class NotebookTest(unittest.TestCase):
     def test_a_kernel_is_killed_in_a_push_that_one_server_has(self):
         cluster = self.cluster(lease_s=1)
         with self.a_kernel_is_killed_in_a_step(cluster), cluster.connect() as reader:
-            self.assertEqual(self.pushes(reader), 3)
-            stopped = self.server(cluster, 1)
+            self.assertEqual(pushes_of(reader, "t"), 3)
+            stopped = server_pid(cluster, 1)
             os.kill(stopped, signal.SIGSTOP)
             # The other threads go on until the one that got the signal runs.
             self.assertTrue(eventually(lambda: is_stopped(stopped)))
             (self.folder / "may push").touch()
-            self.assertTrue(eventually(lambda: self.pushes(reader) == 4))
+            self.assertTrue(eventually(lambda: pushes_of(reader, "t") == 4))
         # It comes back without what it had not read.
         os.kill(stopped, signal.SIGKILL)
         self.assertEqual(self.run_to_the_end(cluster), "11 1\n")

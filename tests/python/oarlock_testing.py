@@ -37,6 +37,30 @@ def processes_named(word):
     return found
 
 
+def children_of(pid):
+    """Pids of a process's children."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        found += [int(each) for each in (task / "children").read_text().split()]
+    return found
+
+
+def server_pid(cluster, index):
+    """Pid of a server of a LocalCluster."""
+    for pid in children_of(cluster.pid):
+        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        if f"PADDLE_PSERVER_ID={index}".encode() in environment.split(b"\0"):
+            return pid
+    raise AssertionError(f"no server {index}")
+
+
+def pushes_of(reader, table):
+    """Pushes that server 0 has applied to the table of this name."""
+    status = reader.call("ServerAdminService/GetServerStatus")
+    return next(int(each["version"]) for each in status["tables"]
+                if each["config"]["name"] == table)
+
+
 def is_stopped(pid):
     """Whether all threads of the process are stopped."""
     return all((task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
@@ -66,5 +90,5 @@ def thread_names():
     return sorted(names)
 
 
-__all__ = ["ROOT", "descriptors", "eventually", "is_stopped", "oarlock", "processes_named",
-           "thread_names"]
+__all__ = ["ROOT", "children_of", "descriptors", "eventually", "is_stopped", "oarlock",
+           "processes_named", "pushes_of", "server_pid", "thread_names"]

@@ -32,8 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from cluster_test import children_of
-from oarlock_testing import eventually, oarlock
+from oarlock_testing import children_of, eventually, oarlock
 from oarlock import _operation
 
 EVERY = 10000

@@ -16,8 +16,7 @@ import unittest
 
 import numpy as np
 
-from cluster_test import children_of
-from oarlock_testing import oarlock
+from oarlock_testing import children_of, oarlock
 
 HERE = pathlib.Path(__file__).absolute().parent
 KILLS = int(os.environ.get("OARLOCK_KILLS", "10"))
