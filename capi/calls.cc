@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "capi/json.h"
 
 namespace oarlock::capi {
 namespace {
@@ -67,6 +68,14 @@ Outcome ToText(const char* text, size_t size, const char* name,
   }
   to->assign(given);
   return {};
+}
+
+Outcome ReadConfig(const char* config, size_t config_size,
+                   google::protobuf::Message* to) {
+  std::string text;
+  const Outcome outcome = ToText(config, config_size, "config", &text);
+  if (!outcome.ok()) return outcome;
+  return FromJson(text, "config", to);
 }
 
 Outcome CopyOut(const std::string& text, char* buffer, size_t capacity,

@@ -4,6 +4,8 @@
 #ifndef OARLOCK_CAPI_CALLS_H_
 #define OARLOCK_CAPI_CALLS_H_
 
+#include <google/protobuf/message.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,6 +39,10 @@ Outcome NullArgument(const char* name);
 // Text of the caller: UTF-8 of at most 64 MiB.
 Outcome ToText(const char* text, size_t size, const char* name,
                std::string* to);
+
+// A configuration of the caller: JSON of `to`'s message.
+Outcome ReadConfig(const char* config, size_t config_size,
+                   google::protobuf::Message* to);
 
 // To the caller's buffer.
 Outcome CopyOut(const std::string& text, char* buffer, size_t capacity,

@@ -37,7 +37,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  int event_descriptor() const { return event_->descriptor(); }
+  int event_descriptor() { return event_->descriptor(); }
 
   // An operation of this client.
   std::shared_ptr<Operation> NewOperation(const Operation::Options& options);
@@ -80,7 +80,7 @@ class Client {
 
   client::ConnectionOptions options_;
   const client::ValueFormats formats_;
-  const std::shared_ptr<const EndEvent> event_ = std::make_shared<EndEvent>();
+  const std::shared_ptr<EndEvent> event_ = std::make_shared<EndEvent>();
 
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kNew;

@@ -40,11 +40,8 @@ oarlock_code oarlock_client_create(const char* config, size_t config_size,
   return Call(error, [&]() -> Outcome {
     if (client == nullptr) return NullArgument("client");
     *client = 0;
-    std::string text;
-    Outcome outcome = ToText(config, config_size, "config", &text);
-    if (!outcome.ok()) return outcome;
     v1::ClientConfig message;
-    outcome = FromJson(text, "config", &message);
+    const Outcome outcome = ReadConfig(config, config_size, &message);
     if (!outcome.ok()) return outcome;
     UseLibrary();
     auto made = Client::Create(message);
@@ -89,11 +86,8 @@ oarlock_code oarlock_join_begin(oarlock_client client, const char* config,
   return Begin(
       client, {.has_effect = true}, operation, error,
       [&](Client& found, const std::shared_ptr<Operation>& begun) -> Outcome {
-        std::string text;
-        Outcome outcome = ToText(config, config_size, "config", &text);
-        if (!outcome.ok()) return outcome;
         v1::JoinConfig message;
-        outcome = FromJson(text, "config", &message);
+        const Outcome outcome = ReadConfig(config, config_size, &message);
         if (!outcome.ok()) return outcome;
         return found.Connect(&message, begun);
       });
@@ -139,6 +133,13 @@ oarlock_code oarlock_wait(oarlock_operation operation, uint32_t timeout_ms,
     }
     return found.outcome();
   });
+}
+
+oarlock_code oarlock_finish(oarlock_operation operation, uint32_t timeout_ms,
+                            oarlock_error* error) {
+  const oarlock_code code = oarlock_wait(operation, timeout_ms, error);
+  if (code == OARLOCK_OK) HandlesOf<Operation>().Remove(operation);
+  return code;
 }
 
 oarlock_code oarlock_cancel(oarlock_operation operation, int32_t* effect,

@@ -6,7 +6,6 @@
 
 #include "capi/calls.h"
 #include "capi/include/oarlock/oarlock.h"
-#include "capi/json.h"
 #include "capi/methods.h"
 #include "proto/config/client_config.pb.h"
 
@@ -24,11 +23,8 @@ oarlock_code oarlock_lease_begin(oarlock_client client, const char* config,
       client, {.has_effect = true}, operation, error,
       [&](Session& session,
           const std::shared_ptr<Operation>& begun) -> Outcome {
-        std::string text;
-        Outcome outcome = ToText(config, config_size, "config", &text);
-        if (!outcome.ok()) return outcome;
         v1::LeaseConfig message;
-        outcome = FromJson(text, "config", &message);
+        const Outcome outcome = ReadConfig(config, config_size, &message);
         if (!outcome.ok()) return outcome;
         return session.Lease(message, begun);
       });

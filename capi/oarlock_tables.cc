@@ -13,7 +13,6 @@
 #include "base/types.h"
 #include "capi/calls.h"
 #include "capi/include/oarlock/oarlock.h"
-#include "capi/json.h"
 #include "client/key_batch.h"
 #include "proto/v1/table.pb.h"
 
@@ -63,6 +62,15 @@ Outcome FindKeys(oarlock_keys handle,
   return *keys == nullptr ? ClosedHandle("keys", handle) : Outcome();
 }
 
+// Frees the operation where it ends in time.
+oarlock_code WaitFor(oarlock_operation* operation, uint32_t timeout_ms,
+                     oarlock_error* error) {
+  const oarlock_code code = oarlock_wait(*operation, timeout_ms, error);
+  if (code == OARLOCK_NOT_DONE) return code;
+  HandlesOf<Operation>().Remove(std::exchange(*operation, 0));
+  return code;
+}
+
 Outcome CheckTables(const void* array, size_t count, const char* name) {
   if (count > kMaxTables) {
     return Invalid(absl::StrCat(name, " has ", count,
@@ -90,11 +98,8 @@ oarlock_code oarlock_create_table_begin(oarlock_client client,
       client, {.has_effect = true}, operation, error,
       [&](Session& session,
           const std::shared_ptr<Operation>& begun) -> Outcome {
-        std::string text;
-        Outcome outcome = ToText(config, config_size, "config", &text);
-        if (!outcome.ok()) return outcome;
         v1::TableConfig message;
-        outcome = FromJson(text, "config", &message);
+        const Outcome outcome = ReadConfig(config, config_size, &message);
         if (!outcome.ok()) return outcome;
         if (message.id() == 0) message.set_id(TableIdOf(message.name()));
         return session.CreateTable(std::move(message), begun);
@@ -237,7 +242,7 @@ oarlock_code oarlock_hash_texts(const char* bytes, size_t bytes_size,
 }
 
 oarlock_code oarlock_pull_begin(oarlock_client client,
-                                const oarlock_pull* pulls, size_t count,
+                                const oarlock_sparse_pull* pulls, size_t count,
                                 oarlock_operation* operation,
                                 oarlock_error* error) {
   return BeginInSession(
@@ -259,6 +264,15 @@ oarlock_code oarlock_pull_begin(oarlock_client client,
         }
         return session.Pull(targets, begun);
       });
+}
+
+oarlock_code oarlock_pull(oarlock_client client,
+                          const oarlock_sparse_pull* pulls, size_t count,
+                          uint32_t timeout_ms, oarlock_operation* operation,
+                          oarlock_error* error) {
+  const oarlock_code begun =
+      oarlock_pull_begin(client, pulls, count, operation, error);
+  return begun == OARLOCK_OK ? WaitFor(operation, timeout_ms, error) : begun;
 }
 
 oarlock_code oarlock_pull_dense_begin(oarlock_client client, uint32_t table,
@@ -335,8 +349,19 @@ oarlock_code oarlock_step_push_begin(oarlock_step step,
   if (code != OARLOCK_OK) return code;
   return BeginInSession(
       found->client, {.has_effect = true}, operation, error,
-      [&](Session& session, const std::shared_ptr<Operation>& begun)
-          -> Outcome { return session.Push(found->step.get(), begun); });
+      [&](Session& session,
+          const std::shared_ptr<Operation>& begun) -> Outcome {
+        const Outcome pushed = session.Push(found->step.get(), begun);
+        if (pushed.ok()) HandlesOf<StepOfClient>().Remove(step);
+        return pushed;
+      });
+}
+
+oarlock_code oarlock_step_push(oarlock_step step, uint32_t timeout_ms,
+                               oarlock_operation* operation,
+                               oarlock_error* error) {
+  const oarlock_code begun = oarlock_step_push_begin(step, operation, error);
+  return begun == OARLOCK_OK ? WaitFor(operation, timeout_ms, error) : begun;
 }
 
 oarlock_code oarlock_step_free(oarlock_step step, oarlock_error* error) {

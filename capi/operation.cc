@@ -18,6 +18,7 @@ EndEvent::EndEvent() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 EndEvent::~EndEvent() { close(descriptor_); }
 
 void EndEvent::Notify() const {
+  if (!wanted_) return;
   const uint64_t one = 1;
   // It fails when 2^64 - 2 ends were not read, and is readable then.
   [[maybe_unused]] const ssize_t written = write(descriptor_, &one, sizeof one);

@@ -3,6 +3,7 @@
 #ifndef OARLOCK_CAPI_OPERATION_H_
 #define OARLOCK_CAPI_OPERATION_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,7 +17,7 @@
 
 namespace oarlock::capi {
 
-// Readable once an operation has ended: an eventfd.
+// Readable once an operation has ended: an eventfd. Thread-safe.
 class EndEvent {
  public:
   // Throws std::system_error when there is no descriptor left.
@@ -25,11 +26,16 @@ class EndEvent {
   EndEvent(const EndEvent&) = delete;
   EndEvent& operator=(const EndEvent&) = delete;
 
-  int descriptor() const { return descriptor_; }
+  // Ends are told from now on.
+  int descriptor() {
+    wanted_ = true;
+    return descriptor_;
+  }
   void Notify() const;
 
  private:
   const int descriptor_;
+  std::atomic<bool> wanted_ = false;
 };
 
 // Thread-safe.

@@ -162,6 +162,8 @@ class Session {
 
   // At least so many; what an earlier use wrote is in it.
   std::shared_ptr<Floats> TakeBuffer(size_t num_floats);
+  // "table 'rows' (1025)".
+  static std::string DescribeTable(const v1::TableConfig& config);
   absl::StatusOr<const v1::TableConfig*> TableOf(TableId table) const;
   absl::StatusOr<const v1::TableConfig*> SparseTableOf(TableId table) const;
   absl::StatusOr<const v1::TableConfig*> DenseTableOf(TableId table) const;
@@ -204,6 +206,7 @@ class Session {
   const std::unique_ptr<client::GrpcJobClient> job_;
   ReusePool<Floats> buffers_;
   ReusePool<client::KeyBatch> key_batches_;
+  ReusePool<client::KeyBatch::Scratch> key_scratch_;
   const std::shared_ptr<CancelWay> cancel_way_ = std::make_shared<CancelWay>();
 
   mutable absl::Mutex mutex_;

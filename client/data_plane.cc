@@ -298,9 +298,18 @@ void DataPlane::OnAttemptEnd(Attempt* attempt) {
     return;
   }
   if (attempt->calls.size() > 1) return OnBatchAnswered(attempt);
-  attempt->calls[0].on_response(std::move(attempt->response));
+  attempt->request.Clear();
+  Answer(attempt, 0, std::move(attempt->response));
   attempt->calls.clear();
   Finish(attempt, absl::OkStatus());
+}
+
+void DataPlane::Answer(Attempt* attempt, size_t index,
+                       absl::StatusOr<grpc::ByteBuffer> response) {
+  Call& call = attempt->calls[index];
+  call.encode = nullptr;
+  attempt->requests[index].Clear();
+  call.on_response(std::move(response));
 }
 
 void DataPlane::OnBatchAnswered(Attempt* attempt) {
@@ -315,6 +324,7 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
     return Finish(attempt, Annotate(responses.status(),
                                     connections_->Name(attempt->server)));
   }
+  attempt->request.Clear();
   std::vector<Call> again;
   std::vector<grpc::ByteBuffer> requests;
   for (size_t i = 0; i < attempt->calls.size(); ++i) {
@@ -331,12 +341,11 @@ void DataPlane::OnBatchAnswered(Attempt* attempt) {
       response =
           Annotate(response.status(), connections_->Name(attempt->server));
     }
-    call.on_response(std::move(response));
+    Answer(attempt, i, std::move(response));
   }
   attempt->calls = std::move(again);
   attempt->requests = std::move(requests);
   if (attempt->calls.empty()) return Finish(attempt, absl::OkStatus());
-  attempt->request.Clear();
   absl::Status status = cluster::FromGrpc(attempt->status);
   if (IsOtherGeneration(status)) return AwaitReturn(attempt);
   if (!BackOff(attempt, &status)) Finish(attempt, status);
@@ -464,7 +473,8 @@ absl::StatusOr<Generation> DataPlane::Return(ServerIndex server) {
 }
 
 void DataPlane::Finish(Attempt* attempt, const absl::Status& status) {
-  for (Call& call : attempt->calls) call.on_response(status);
+  attempt->request.Clear();
+  for (size_t i = 0; i < attempt->calls.size(); ++i) Answer(attempt, i, status);
   absl::MutexLock lock(&mutex_);
   attempts_.erase(attempt);
   delete attempt;

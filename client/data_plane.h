@@ -48,7 +48,8 @@ class DataPlane {
   using OnResponse = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
   // The request for an incarnation of the server. Called before each attempt
-  // to reach another one, from any thread, and not after on_response.
+  // to reach another one, from any thread; gone when on_response is called, as
+  // is the request, but for what the transport still holds.
   using Encode = absl::AnyInvocable<grpc::ByteBuffer(Generation)>;
   // Prepares another incarnation of the server for its calls; from the thread
   // that connects, may block.
@@ -105,6 +106,10 @@ class DataPlane {
   // The attempt ended or the backoff is over.
   void OnEvent(Attempt* attempt);
   void OnAttemptEnd(Attempt* attempt);
+  // The call's part of the attempt ends: what its request holds is let go, and
+  // then the call gets its response.
+  static void Answer(Attempt* attempt, size_t index,
+                     absl::StatusOr<grpc::ByteBuffer> response);
   // Gives the responses of a batch to its calls; those that may be cured are
   // sent again.
   void OnBatchAnswered(Attempt* attempt);

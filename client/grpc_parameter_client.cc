@@ -251,25 +251,28 @@ void GrpcParameterClient::PullSparse(TableId table, const KeyBatch& keys,
                 memory));
     };
     float* const to = rows + run.key_begin * dim;
-    call.on_response = [this, operation, memory, to, run, dim,
-                        versions](absl::StatusOr<grpc::ByteBuffer> response) {
-      operation->OnMessageDone([&]() -> absl::Status {
-        OARLOCK_RETURN_IF_ERROR(response.status());
-        OARLOCK_ASSIGN_OR_RETURN(wire::PullSparseResponseView view,
-                                 wire::DecodePullSparseResponse(*response));
-        newest_cut_.Observe(view.header.cut());
-        if (view.num_values != run.num_keys * dim) {
-          return absl::InternalError(absl::StrCat(
-              "a pull of ", run.num_keys, " rows of ", dim,
-              " floats was answered with ", view.num_values, " floats"));
-        }
-        view.values.CopyTo(0, view.num_values, to);
-        if (versions != nullptr) {
-          (*versions)[run.server.value()] = view.header.table_version();
-        }
-        return absl::OkStatus();
-      }());
-    };
+    call.on_response =
+        [this, operation, memory = memory, to, run, dim,
+         versions](absl::StatusOr<grpc::ByteBuffer> response) mutable {
+          absl::Status status = [&]() -> absl::Status {
+            OARLOCK_RETURN_IF_ERROR(response.status());
+            OARLOCK_ASSIGN_OR_RETURN(wire::PullSparseResponseView view,
+                                     wire::DecodePullSparseResponse(*response));
+            newest_cut_.Observe(view.header.cut());
+            if (view.num_values != run.num_keys * dim) {
+              return absl::InternalError(absl::StrCat(
+                  "a pull of ", run.num_keys, " rows of ", dim,
+                  " floats was answered with ", view.num_values, " floats"));
+            }
+            view.values.CopyTo(0, view.num_values, to);
+            if (versions != nullptr) {
+              (*versions)[run.server.value()] = view.header.table_version();
+            }
+            return absl::OkStatus();
+          }();
+          memory.reset();
+          operation->OnMessageDone(std::move(status));
+        };
     if (when == When::kQueued) {
       data_plane_.Enqueue(run.server, std::move(call));
     } else {
@@ -297,15 +300,17 @@ void GrpcParameterClient::PullDense(TableId table, DenseReplica* replica,
       return FrameDensePull(HeaderFor(generation), table, run, *replica,
                             formats_);
     };
-    call.on_response = [this, operation, memory, replica, run,
-                        &dense](absl::StatusOr<grpc::ByteBuffer> response) {
-      operation->OnMessageDone([&]() -> absl::Status {
+    call.on_response = [this, operation, memory, replica, run, &dense](
+                           absl::StatusOr<grpc::ByteBuffer> response) mutable {
+      absl::Status status = [&]() -> absl::Status {
         OARLOCK_RETURN_IF_ERROR(response.status());
         OARLOCK_ASSIGN_OR_RETURN(wire::DenseResponseView view,
                                  wire::DecodeDenseResponse(*response));
         newest_cut_.Observe(view.header.cut());
         return CopyBlocks(dense, run, view, replica);
-      }());
+      }();
+      memory.reset();
+      operation->OnMessageDone(std::move(status));
     };
     data_plane_.Send(run.server, std::move(call),
                      connections_->options().rpc_timeout);

@@ -154,6 +154,7 @@ void GrpcParameterClient::OnPushDone(PushUnderWay* push, absl::Status status) {
   for (const std::shared_ptr<PushUnderWay>& waiting : failed) {
     std::exchange(waiting->done, nullptr)(status);
   }
+  push->memory.reset();
   std::exchange(push->done, nullptr)(std::move(status));
   for (const std::shared_ptr<PushUnderWay>& waiting : next) SendPush(waiting);
 }

@@ -18,30 +18,32 @@ uint32_t WithoutBranch(uint32_t value) {
 
 }  // namespace
 
-void KeyBatch::Build(absl::Span<const Key> keys, int partition_bits) {
-  Prepare(keys.size());
-  FindDistinct(keys, partition_bits);
-  GroupByPartition(partition_bits);
+void KeyBatch::Build(absl::Span<const Key> keys, int partition_bits,
+                     Scratch* scratch) {
+  Prepare(keys.size(), scratch);
+  FindDistinct(keys, partition_bits, scratch);
+  GroupByPartition(partition_bits, scratch);
 }
 
-void KeyBatch::Prepare(size_t num_keys) {
+void KeyBatch::Prepare(size_t num_keys, Scratch* scratch) {
   constexpr size_t kEntriesPerKey = 4;
   constexpr size_t kFewestEntries = 16;
   constexpr size_t kMaxKeys = size_t{1} << 30;
   OARLOCK_CHECK(num_keys < kMaxKeys);
   const size_t num_entries =
       std::bit_ceil(num_keys * kEntriesPerKey + kFewestEntries);
-  if (table_.size() < num_entries || first_entry_ > UINT32_MAX - kMaxKeys) {
-    table_.assign(std::max(num_entries, table_.size()), 0);
-    first_entry_ = 1;
+  if (scratch->table_.size() < num_entries ||
+      scratch->first_entry_ > UINT32_MAX - kMaxKeys) {
+    scratch->table_.assign(std::max(num_entries, scratch->table_.size()), 0);
+    scratch->first_entry_ = 1;
   }
-  mask_ = num_entries - 1;
+  scratch->mask_ = num_entries - 1;
   // One element more: an element is written before it is known to count.
-  if (distinct_.size() <= num_keys) {
-    distinct_.resize(num_keys + 1);
-    partition_.resize(num_keys + 1);
-    position_.resize(num_keys + 1);
-    displaced_.resize(num_keys + 1);
+  if (scratch->distinct_.size() <= num_keys) {
+    scratch->distinct_.resize(num_keys + 1);
+    scratch->partition_.resize(num_keys + 1);
+    scratch->position_.resize(num_keys + 1);
+    scratch->displaced_.resize(num_keys + 1);
   }
 }
 
@@ -50,16 +52,17 @@ void KeyBatch::Prepare(size_t num_keys) {
 // as if it were new, to be overwritten by the next if it was not. Keys whose
 // place is taken by another key are left for a second loop, because they would
 // be mispredicted too.
-void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
+void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits,
+                            Scratch* scratch) {
   row_of_key_.resize(keys.size());
   // Local variables: for the compiler, a store might change a member.
-  uint32_t* const table = table_.data();
-  Key* const distinct = distinct_.data();
-  uint16_t* const partition = partition_.data();
-  uint32_t* const displaced = displaced_.data();
+  uint32_t* const table = scratch->table_.data();
+  Key* const distinct = scratch->distinct_.data();
+  uint16_t* const partition = scratch->partition_.data();
+  uint32_t* const displaced = scratch->displaced_.data();
   uint32_t* const row_of_key = row_of_key_.data();
-  const size_t mask = mask_;
-  const uint32_t first_entry = first_entry_;
+  const size_t mask = scratch->mask_;
+  const uint32_t first_entry = scratch->first_entry_;
   uint32_t num_distinct = 0;
   size_t num_displaced = 0;
 
@@ -107,29 +110,33 @@ void KeyBatch::FindDistinct(absl::Span<const Key> keys, int partition_bits) {
     } while (distinct[found.index] != keys[i]);
     take(entry, found, i);
   }
-  num_distinct_ = num_distinct;
-  first_entry_ += num_distinct;
+  scratch->num_distinct_ = num_distinct;
+  scratch->first_entry_ += num_distinct;
 }
 
-void KeyBatch::GroupByPartition(int partition_bits) {
+void KeyBatch::GroupByPartition(int partition_bits, Scratch* scratch) {
+  const size_t num_distinct = scratch->num_distinct_;
+  std::vector<uint32_t>& counts = scratch->counts_;
+  const std::vector<uint16_t>& partition = scratch->partition_;
+  std::vector<uint32_t>& positions = scratch->position_;
   const size_t num_partitions = size_t{1} << partition_bits;
-  counts_.assign(num_partitions, 0);
-  for (size_t i = 0; i < num_distinct_; ++i) ++counts_[partition_[i]];
+  counts.assign(num_partitions, 0);
+  for (size_t i = 0; i < num_distinct; ++i) ++counts[partition[i]];
   groups_.clear();
   uint32_t begin = 0;
   for (uint32_t p = 0; p < num_partitions; ++p) {
-    const uint32_t count = counts_[p];
+    const uint32_t count = counts[p];
     if (count != 0) groups_.push_back({PartitionIndex(p), count});
-    counts_[p] = begin;
+    counts[p] = begin;
     begin += count;
   }
-  keys_.resize(num_distinct_);
-  for (size_t i = 0; i < num_distinct_; ++i) {
-    const uint32_t position = counts_[partition_[i]]++;
-    position_[i] = position;
-    keys_[position] = distinct_[i];
+  keys_.resize(num_distinct);
+  for (size_t i = 0; i < num_distinct; ++i) {
+    const uint32_t position = counts[partition[i]]++;
+    positions[i] = position;
+    keys_[position] = scratch->distinct_[i];
   }
-  for (uint32_t& row : row_of_key_) row = position_[row];
+  for (uint32_t& row : row_of_key_) row = positions[row];
 }
 
 }  // namespace oarlock::client

@@ -111,7 +111,7 @@ struct PushRequest {
 // Thread-safe. Calls return at once. `done` is called once, from a thread of
 // the client, and must not block. `memory` keeps everything alive that the call
 // points to. The caller and gRPC's send buffers share it; the buffers may
-// outlive a failed call.
+// outlive a failed call. The call itself lets go of it before `done` is called.
 //
 // REQUIRES of all calls that name a table: this client has created it.
 class ParameterClient {

@@ -28,7 +28,8 @@ _MODULES = {
          "InvalidArgumentError", "NotFoundError", "ResourceExhaustedError",
          "TimeoutError", "UnauthenticatedError", "UnavailableError",
          "UnimplementedError"], "errors"),
-    **dict.fromkeys(["Job", "connect", "join"], "job"),
+    "Job": "job",
+    **dict.fromkeys(["connect", "join"], "joining"),
     **dict.fromkeys(["Part", "Step"], "steps"),
     **dict.fromkeys(["DenseTable", "Rows", "Table", "hash_texts"], "tables"),
     **dict.fromkeys(["Evaluation", "EvaluationResult"], "evaluation"),
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
         UnimplementedError as UnimplementedError)
     from oarlock.evaluation import (
         Evaluation as Evaluation, EvaluationResult as EvaluationResult)
-    from oarlock.job import Job as Job, connect as connect, join as join
+    from oarlock.job import Job as Job
+    from oarlock.joining import connect as connect, join as join
     from oarlock.rules import (
         Adagrad as Adagrad, Adam as Adam, Adamw as Adamw, Constant as Constant,
         CountAdmission as CountAdmission, Ctr as Ctr, Eviction as Eviction,

@@ -28,7 +28,7 @@ class CError(ctypes.Structure):
 
 
 class CPull(ctypes.Structure):
-    """oarlock_pull."""
+    """oarlock_sparse_pull."""
 
     _fields_ = [
         ("table", ctypes.c_uint32),
@@ -81,6 +81,7 @@ _SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "leave_begin": (_HANDLE, ctypes.c_int32, _TEXT, _SIZE, _TO_HANDLE),
     "alive": (_HANDLE,),
     "wait": (_HANDLE, ctypes.c_uint32),
+    "finish": (_HANDLE, ctypes.c_uint32),
     "cancel": (_HANDLE, ctypes.POINTER(ctypes.c_int32)),
     "result": (_HANDLE, _TEXT, _SIZE, _TO_SIZE),
     "operation_free": (_HANDLE,),
@@ -94,12 +95,14 @@ _SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "hash_texts": (_TEXT, _SIZE, ctypes.c_void_p, _SIZE, ctypes.c_uint64,
                    ctypes.c_void_p),
     "pull_begin": (_HANDLE, ctypes.POINTER(CPull), _SIZE, _TO_HANDLE),
+    "pull": (_HANDLE, ctypes.POINTER(CPull), _SIZE, ctypes.c_uint32, _TO_HANDLE),
     "pull_dense_begin": (_HANDLE, ctypes.c_uint32, ctypes.c_void_p, _SIZE,
                          _TO_HANDLE),
     "step_create": (_HANDLE, ctypes.c_uint64, _TO_HANDLE),
     "step_add": (_HANDLE, ctypes.POINTER(CSparsePush)),
     "step_add_dense": (_HANDLE, ctypes.POINTER(CDensePush)),
     "step_push_begin": (_HANDLE, _TO_HANDLE),
+    "step_push": (_HANDLE, ctypes.c_uint32, _TO_HANDLE),
     "step_free": (_HANDLE,),
     "lease_begin": (_HANDLE, _TEXT, _SIZE, _TO_HANDLE),
     "rounds_begin": (_HANDLE, ctypes.c_int32, _TO_HANDLE),

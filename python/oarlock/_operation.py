@@ -20,6 +20,8 @@ T = TypeVar("T")
 class _Loan:
     """Arrays that an operation uses, from before it begins until it has ended."""
 
+    __slots__ = ("arrays", "handle", "orphaned")
+
     def __init__(self, arrays: Any) -> None:
         # 0: it has not begun.
         self.handle = ctypes.c_uint64()
@@ -42,15 +44,20 @@ def _return_orphans() -> None:
             _loans.pop(key, None)
 
 
+def _lend(arrays: Any) -> _Loan:
+    loan = _Loan(arrays)
+    if arrays is not None:
+        if len(_loans) > 8:
+            _return_orphans()
+        _loans[id(loan)] = loan
+    return loan
+
+
 class Operation:
     """An operation of the library, and the arrays that it uses."""
 
-    def __init__(self, arrays: Any = None) -> None:
-        self._loan = _Loan(arrays)
-        if arrays is not None:
-            if len(_loans) > 8:
-                _return_orphans()
-            _loans[id(self._loan)] = self._loan
+    def __init__(self, loan: _Loan) -> None:
+        self._loan = loan
 
     @property
     def _handle(self) -> ctypes.c_uint64:
@@ -71,7 +78,7 @@ class Operation:
         """Whether it has ended, after at most so long. Raises why it failed."""
         code = _library.library().wait(self._handle, wait_ms,
                                        _library.error_reference())
-        if code == _library.OK:
+        if code == _library.OK or self._was_freed(code):
             return True
         if code == _library.NOT_DONE:
             return False
@@ -79,18 +86,46 @@ class Operation:
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits for its end; TimeoutError after `timeout` seconds."""
+        self._wait_by(_library.library().wait, timeout)
+
+    def finish(self, timeout: Optional[float] = None,
+               told: Optional[float] = None) -> None:
+        """Waits for its end, and frees it where it succeeds. Where it does not, and
+        not for lack of time, it is cancelled. `told`: the time that an error names."""
+        try:
+            self._wait_by(_library.library().finish, timeout, told)
+        except errors.TimeoutError:
+            raise
+        except BaseException:
+            _try_cancel(self)
+            raise
+        self._loan.handle.value = 0
+        self._end()
+
+    def _wait_by(self, function: Callable[..., int], timeout: Optional[float],
+                 told: Optional[float] = None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
+        handle = self._loan.handle
+        error = _library.error_reference()
         while True:
             wait_ms = _SLICE_MS
             if deadline is not None:
                 left = deadline - time.monotonic()
                 wait_ms = max(0, min(wait_ms, int(left * 1000) + 1))
-            if self.poll(wait_ms):
+            code = function(handle, wait_ms, error)
+            if code == _library.OK or self._was_freed(code):
                 return
+            if code != _library.NOT_DONE:
+                raise _library.error_of(code)
             if deadline is not None and time.monotonic() >= deadline:
                 raise errors.TimeoutError(
-                    f"not done within {timeout} s; it goes on: wait again, or "
-                    "cancel it")
+                    f"not done within {timeout if told is None else told} s; it goes "
+                    "on: wait again, or cancel it")
+
+    def _was_freed(self, code: int) -> bool:
+        """Whether the code says that finish() has freed it, in another thread or
+        before Ctrl-C came: so it has succeeded."""
+        return code == _library.CLOSED and self._loan.handle.value != 0
 
     def result(self) -> Dict[str, Any]:
         """What it has led to. It must have ended."""
@@ -132,9 +167,36 @@ class Operation:
 def begin(function: Callable[..., int], *arguments: Any,
           arrays: Any = None) -> Operation:
     """Begins an operation; `arrays` stay until it has ended."""
-    operation = Operation(arrays)
+    operation = Operation(_lend(arrays))
     operation.begin(function, *arguments)
     return operation
+
+
+def run_at_once(function: Callable[..., int], *arguments: Any, arrays: Any = None,
+                timeout: Optional[float] = None) -> None:
+    """Calls a function of the library that begins an operation and waits for it.
+
+    It does less in Python than begin() and finish(): what a step does is read from
+    memory anew each time, since the rows of a step fill the caches.
+    """
+    loan = _lend(arrays)
+    try:
+        deadline = None
+        wait_ms = _SLICE_MS
+        if timeout is not None:
+            deadline = time.monotonic() + timeout
+            wait_ms = max(0, min(wait_ms, int(timeout * 1000) + 1))
+        code = function(*arguments, wait_ms, ctypes.byref(loan.handle),
+                        _library.error_reference())
+        if code == _library.NOT_DONE:
+            left = None if deadline is None else deadline - time.monotonic()
+            Operation(loan).finish(left, timeout)
+        elif code != _library.OK:
+            raise _library.error_of(code)
+    except BaseException:
+        Operation(loan)  # Its end is that of any operation.
+        raise
+    _loans.pop(id(loan), None)
 
 
 def run(function: Callable[..., int], *arguments: Any,
@@ -183,13 +245,7 @@ class Future(Generic[T]):
             Error: why the operation failed.
         """
         if not self._ended:
-            try:
-                self._operation.wait(timeout)
-            except errors.TimeoutError:
-                raise
-            except BaseException:
-                _try_cancel(self._operation)
-                raise
+            self._operation.finish(timeout)
             self._end()
         return self._value  # type: ignore[return-value]
 

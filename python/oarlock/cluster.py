@@ -11,7 +11,7 @@ import time
 import types
 from typing import Any, Dict, List, Optional, Type
 
-from oarlock import _find, errors, job
+from oarlock import _find, errors, job, joining
 
 # How long servers may take to come up, and to end.
 _START_SECONDS = 60.0
@@ -149,7 +149,7 @@ class LocalCluster:
         Raises:
             ClosedError: the cluster was closed.
         """
-        return job.connect(self.server_endpoints, **self._client_options(options))
+        return joining.connect(self.server_endpoints, **self._client_options(options))
 
     def join(self, *, rank: int = 0, world: int = 1, **options: Any) -> job.Job:
         """A worker of these servers.
@@ -162,7 +162,7 @@ class LocalCluster:
         Raises:
             ClosedError: the cluster was closed.
         """
-        return job.join(self.server_endpoints, rank=rank, world=world,
+        return joining.join(self.server_endpoints, rank=rank, world=world,
                         **self._client_options(options))
 
     def close(self) -> None:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
+import numpy as np
+
 from oarlock import _library, _operation, errors
 
 if TYPE_CHECKING:
@@ -59,8 +61,6 @@ class Evaluation:
             InvalidArgumentError: other values, or arrays that differ in length;
                 nothing was added.
         """
-        import numpy as np
-
         labels = np.ascontiguousarray(labels, np.float32)
         predictions = np.ascontiguousarray(predictions, np.float32)
         if labels.shape != predictions.shape:

@@ -4,10 +4,11 @@ import ctypes
 import types
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Type
 
+import numpy as np
+
 from oarlock import _library, _operation, errors, tables
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from oarlock.job import Job
@@ -42,8 +43,6 @@ class Part:
     @property
     def indices(self) -> "npt.NDArray[np.int64]":
         """[len(part)] int64: the number of each example."""
-        import numpy as np
-
         return np.concatenate([np.arange(*each) for each in self.ranges])
 
     def __repr__(self) -> str:
@@ -52,6 +51,20 @@ class Part:
     def __reduce__(self) -> Any:
         raise TypeError("an oarlock.Part is leased to this process alone; send its "
                         "ranges")
+
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _floats(value: Any, shape: Tuple[int, ...], name: str) -> Any:
+    """The value as contiguous float32 of that shape."""
+    result = (value if type(value) is np.ndarray and value.dtype == _FLOAT32
+              and value.flags.c_contiguous else np.ascontiguousarray(value, np.float32))
+    if result.shape != shape:
+        raise errors.InvalidArgumentError(
+            f"{name} are {result.shape}; {shape} is wanted, a row for each distinct "
+            "key: see Rows.scatter_add")
+    return result
 
 
 class Step:
@@ -65,6 +78,8 @@ class Step:
         job: whose servers it is pushed to.
         part: whose examples' gradients it has, or None.
     """
+
+    __slots__ = ("_handle", "__weakref__", "job", "part")
 
     def __init__(self, job: "Job", part: Optional[Part]) -> None:
         self.job = job
@@ -90,29 +105,17 @@ class Step:
                 not finite is refused when the step is pushed.
             FailedPreconditionError: the step was pushed before.
         """
-        import numpy as np
-
-        def array(value: Any, shape: Tuple[int, ...], name: str) -> Any:
-            if value is None:
-                return None
-            result = (value if type(value) is np.ndarray
-                      and value.dtype == np.float32 and value.flags.c_contiguous
-                      else np.ascontiguousarray(value, np.float32))
-            if result.shape != shape:
-                raise errors.InvalidArgumentError(
-                    f"{name} are {result.shape}; {shape} is wanted, a row for each "
-                    "distinct key: see Rows.scatter_add")
-            return result
-
         self._check_not_pushed()
         distinct = len(rows)
-        floats = array(gradients, (distinct, rows.table.dim), "gradients")
-        show_floats = array(shows, (distinct,), "shows")
-        click_floats = array(clicks, (distinct,), "clicks")
-        push = _library.CSparsePush(
-            rows.table.id, 0, rows._keys.handle, _library.address_of(floats), floats.size,
-            None if show_floats is None else _library.address_of(show_floats),
-            None if click_floats is None else _library.address_of(click_floats))
+        floats = _floats(gradients, (distinct, rows.table.dim), "gradients")
+        push = _library.CSparsePush(rows.table.id, 0, rows._handle,
+                                    _library.address_of(floats), floats.size)
+        if shows is not None:
+            shows = _floats(shows, (distinct,), "shows")
+            push.shows = _library.address_of(shows)
+        if clicks is not None:
+            clicks = _floats(clicks, (distinct,), "clicks")
+            push.clicks = _library.address_of(clicks)
         _library.call(_library.library().step_add, self._handle,
                       ctypes.byref(push))
 
@@ -127,8 +130,6 @@ class Step:
             NotFoundError, InvalidArgumentError, FailedPreconditionError: as of
                 DenseTable.join and push().
         """
-        import numpy as np
-
         self._check_not_pushed()
         floats = (table.join(gradients) if isinstance(gradients, dict)
                   else np.ascontiguousarray(gradients, np.float32))
@@ -146,10 +147,27 @@ class Step:
         self._check_not_pushed()
         if self.part is not None:
             self.part._stepped = True
-        operation = _operation.begin(_library.library().step_push_begin,
-                                     self._handle)
-        self._free()
+        try:
+            operation = _operation.begin(_library.library().step_push_begin,
+                                         self._handle)
+        except BaseException:
+            self._free()
+            raise
+        self._handle.value = 0  # The library has freed it.
         return _operation.Future(operation, lambda: None, self.job._events)
+
+    def _push(self, timeout: Optional[float] = None) -> None:
+        """As begin().result(timeout)."""
+        self._check_not_pushed()
+        if self.part is not None:
+            self.part._stepped = True
+        try:
+            _operation.run_at_once(_library.library().step_push, self._handle,
+                                   timeout=timeout)
+        except BaseException:
+            self._free()
+            raise
+        self._handle.value = 0  # The library has freed it.
 
     def _check_not_pushed(self) -> None:
         if not self._handle.value:
@@ -170,13 +188,13 @@ class Step:
                  trace: Optional[types.TracebackType]) -> None:
         if kind is None:
             if self._handle.value:
-                self.begin().result()
+                self._push()
             return
         self._free()
         if self.part is not None and not self.part._stepped:
             # The part is done with: nobody trains it again.
             try:
-                Step(self.job, self.part).begin().result(timeout=5)
+                Step(self.job, self.part)._push(timeout=5)
             except Exception:  # The first error is the one to tell.
                 pass
 

@@ -4,16 +4,21 @@ import ctypes
 from typing import (TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple,
                     Union)
 
+import numpy as np
+
 from oarlock import _library, _operation, errors
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from oarlock.job import Job
 
     Keys = Any
     Floats = npt.NDArray[np.float32]
+
+
+_FLOAT32 = np.dtype(np.float32)
+_UINT64 = np.dtype(np.uint64)
 
 
 def key_array(keys: Any, padding: Optional[int] = None
@@ -32,9 +37,7 @@ def key_array(keys: Any, padding: Optional[int] = None
     Raises:
         InvalidArgumentError: keys of floats; -1 that is not `padding`.
     """
-    import numpy as np
-
-    if (padding is None and type(keys) is np.ndarray and keys.dtype == np.uint64
+    if (padding is None and type(keys) is np.ndarray and keys.dtype == _UINT64
             and keys.flags.c_contiguous):
         return keys.reshape(-1), keys.shape, None
     array = np.asarray(keys)
@@ -76,8 +79,6 @@ def hash_texts(texts: Sequence[Union[str, bytes]],
     Raises:
         InvalidArgumentError: a text is neither.
     """
-    import numpy as np
-
     pieces = []
     for text in texts:
         if isinstance(text, str):
@@ -98,27 +99,6 @@ def hash_texts(texts: Sequence[Union[str, bytes]],
     return keys
 
 
-class _KeyHandle:
-    """The distinct keys of a batch, in the library."""
-
-    def __init__(self, job: "Job", keys: "npt.NDArray[np.uint64]") -> None:
-        # The library writes here: Ctrl-C may come as soon as it has.
-        self._handle = ctypes.c_uint64()
-        distinct = ctypes.c_size_t()
-        _library.call(_library.library().keys_create, job._handle,
-                      _library.address_of(keys), keys.size,
-                      ctypes.byref(self._handle), ctypes.byref(distinct))
-        self.handle = self._handle.value
-        self.num_keys = keys.size
-        self.num_distinct = distinct.value
-
-    def __del__(self) -> None:
-        try:
-            _library.library().keys_free(self._handle, None)
-        except Exception:  # The interpreter ends, or __init__ has failed.
-            pass
-
-
 class Rows:
     """Rows of a table, pulled for a batch of keys.
 
@@ -130,19 +110,26 @@ class Rows:
         shape: of the keys that were given.
     """
 
+    __slots__ = ("_distinct", "_handle", "_inverse", "_num_distinct", "_num_keys",
+                 "_there", "__weakref__", "shape", "table", "values")
+
     def __init__(self, table: "Table", keys: Any, padding: Optional[int],
                  out: "Optional[Floats]") -> None:
-        import numpy as np
-
         self.table = table
         flat, self.shape, self._there = key_array(keys, padding)
-        self._keys = _KeyHandle(table.job, flat)
-        shape = (self._keys.num_distinct, table.dim)
+        self._num_keys = flat.size
+        # The library writes here: Ctrl-C may come as soon as it has.
+        self._handle = ctypes.c_uint64()
+        distinct = ctypes.c_size_t()
+        _library.call(_library.library().keys_create, table.job._handle,
+                      _library.address_of(flat), flat.size,
+                      ctypes.byref(self._handle), ctypes.byref(distinct))
+        self._num_distinct = distinct.value
+        shape = (self._num_distinct, table.dim)
         if out is None:
             out = np.empty(shape, np.float32)
-        elif (out.dtype != np.float32 or out.ndim != 2 or out.shape[1] != table.dim
-              or out.shape[0] < shape[0] or not out.flags.c_contiguous
-              or not out.flags.writeable):
+        elif (out.dtype != _FLOAT32 or out.ndim != 2 or out.shape[1] != table.dim
+              or out.shape[0] < shape[0] or not out.flags.carray):
             raise errors.InvalidArgumentError(
                 f"out is {out.dtype} {out.shape}; legal is a writable, contiguous "
                 f"float32 array of at least {shape}")
@@ -153,11 +140,9 @@ class Rows:
     @property
     def inverse(self) -> "npt.NDArray[np.int32]":
         """In the keys' shape: the row in `values` of each key; -1 for padding."""
-        import numpy as np
-
         if self._inverse is None:
-            found = np.empty(self._keys.num_keys, np.int32)
-            _library.call(_library.library().keys_read, self._keys.handle, None, 0,
+            found = np.empty(self._num_keys, np.int32)
+            _library.call(_library.library().keys_read, self._handle, None, 0,
                           _library.address_of(found), found.size)
             if self._there is not None:
                 every = np.full(self._there.size, -1, np.int32)
@@ -169,19 +154,15 @@ class Rows:
     @property
     def keys(self) -> "npt.NDArray[np.uint64]":
         """[distinct] uint64: the key of each row of `values`."""
-        import numpy as np
-
         if self._distinct is None:
-            self._distinct = np.empty(self._keys.num_distinct, np.uint64)
-            _library.call(_library.library().keys_read, self._keys.handle,
+            self._distinct = np.empty(self._num_distinct, np.uint64)
+            _library.call(_library.library().keys_read, self._handle,
                           _library.address_of(self._distinct),
                           self._distinct.size, None, 0)
         return self._distinct
 
     def gather(self) -> "Floats":
         """[*shape, dim] float32: the row of each key; zeros for padding."""
-        import numpy as np
-
         if self._there is None:
             return self.values[self.inverse]
         result = np.zeros((*self.shape, self.table.dim), np.float32)
@@ -202,8 +183,6 @@ class Rows:
         Raises:
             InvalidArgumentError: gradients of another number of keys.
         """
-        import numpy as np
-
         flat = np.asarray(gradients, np.float32).reshape(-1, self.table.dim)
         num_keys = int(np.prod(self.shape))
         if flat.shape[0] != num_keys:
@@ -212,23 +191,29 @@ class Rows:
         if self._there is not None:
             flat = flat[self._there]
         flat = np.ascontiguousarray(flat)
-        sums = np.empty((self._keys.num_distinct, self.table.dim), np.float32)
-        _library.call(_library.library().keys_sum, self._keys.handle,
+        sums = np.empty((self._num_distinct, self.table.dim), np.float32)
+        _library.call(_library.library().keys_sum, self._handle,
                       _library.address_of(flat), flat.shape[0], self.table.dim,
                       _library.address_of(sums), sums.shape[0])
         return sums
 
+    def __del__(self) -> None:
+        try:
+            _library.library().keys_free(self._handle, None)
+        except Exception:  # The interpreter ends, or __init__ has failed.
+            pass
+
     def _c_pull(self) -> _library.CPull:
-        return _library.CPull(self.table.id, 0, self._keys.handle,
+        return _library.CPull(self.table.id, 0, self._handle,
                               _library.address_of(self.values), self.values.size)
 
     def __len__(self) -> int:
         """The number of distinct keys, without padding."""
-        return self._keys.num_distinct
+        return self._num_distinct
 
     def __repr__(self) -> str:
-        return (f"<oarlock.Rows of '{self.table.name}', {self._keys.num_distinct} "
-                f"distinct of {self._keys.num_keys} keys>")
+        return (f"<oarlock.Rows of '{self.table.name}', {self._num_distinct} "
+                f"distinct of {self._num_keys} keys>")
 
     def __reduce__(self) -> Any:
         raise TypeError("oarlock.Rows cannot be pickled; send keys and values")
@@ -294,7 +279,11 @@ class Table(_AnyTable):
             UnavailableError: a server stayed away for longer than the job waits.
             DataLossError: a server came back without pushes that it had acknowledged.
         """
-        return self.pull_async(keys, padding=padding, out=out).result(timeout)
+        rows = Rows(self, keys, padding, out)
+        _operation.run_at_once(_library.library().pull, self.job._handle,
+                               ctypes.byref(rows._c_pull()), 1, arrays=rows,
+                               timeout=timeout)
+        return rows
 
     def pull_async(self, keys: Any, *, padding: Optional[int] = None,
                    out: "Optional[Floats]" = None) -> "_operation.Future[Rows]":
@@ -304,19 +293,25 @@ class Table(_AnyTable):
             keys, padding, out: as of pull(). `out` is the operation's until its end.
         """
         rows = Rows(self, keys, padding, out)
-        return pull_rows(self.job, [rows], lambda: rows)
+        return _operation.Future(_begin_pull(self.job, [rows]), lambda: rows,
+                                 self.job._events)
 
     def __repr__(self) -> str:
         return f"<oarlock.Table '{self.name}', dim {self.dim}>"
 
 
-def pull_rows(job: "Job", rows: List[Rows],
-              finish: Any) -> "_operation.Future[Any]":
+def _begin_pull(job: "Job", rows: List[Rows]) -> _operation.Operation:
     """One message to each server for all of them."""
     pulls = (_library.CPull * len(rows))(*[each._c_pull() for each in rows])
-    operation = _operation.begin(_library.library().pull_begin, job._handle, pulls,
-                                 len(rows), arrays=rows)
-    return _operation.Future(operation, finish, job._events)
+    return _operation.begin(_library.library().pull_begin, job._handle, pulls,
+                            len(rows), arrays=rows)
+
+
+def pull_rows(job: "Job", pulls: "Sequence[Tuple[Table, Any]]",
+              padding: Optional[int]) -> "_operation.Future[List[Rows]]":
+    """Job.pull_async."""
+    rows = [Rows(table, keys, padding, None) for table, keys in pulls]
+    return _operation.Future(_begin_pull(job, rows), lambda: rows, job._events)
 
 
 class DenseTable(_AnyTable):
@@ -356,8 +351,6 @@ class DenseTable(_AnyTable):
 
     def pull_async(self) -> "_operation.Future[Dict[str, Floats]]":
         """As pull(), but returns at once."""
-        import numpy as np
-
         values = np.empty(self.size, np.float32)
         operation = _operation.begin(_library.library().pull_dense_begin,
                                      self.job._handle, self.id,
@@ -371,8 +364,6 @@ class DenseTable(_AnyTable):
         Args:
             values: [size] float32.
         """
-        import numpy as np
-
         return {name: values[offset:offset + int(np.prod(shape))].reshape(shape)
                 for name, (offset, shape) in self.parameters.items()}
 
@@ -389,8 +380,6 @@ class DenseTable(_AnyTable):
             NotFoundError: the table has no parameter of that name.
             InvalidArgumentError: another shape.
         """
-        import numpy as np
-
         values = np.zeros(self.size, np.float32)
         views = self.split(values)
         for name, value in parameters.items():

@@ -1,5 +1,5 @@
-/* A program in C, against the installed header and the library alone: trains two
- * passes over 1,000 examples and prints what it sees.
+/* A program in C, against the installed header and the library alone: trains
+ * two passes over 1,000 examples and prints what it sees.
  *
  *   c_program CONFIG      CONFIG: JSON of ClientConfig
  */
@@ -33,6 +33,14 @@ static void Finish(oarlock_operation operation, char* result, size_t capacity,
   Check(oarlock_result(operation, result, capacity - 1, &size, &error), what);
   result[size] = '\0';
   Check(oarlock_operation_free(operation, &error), what);
+}
+
+static void FinishWithoutResult(oarlock_operation operation, const char* what) {
+  oarlock_code code;
+  do {
+    code = oarlock_finish(operation, 200, &error);
+  } while (code == OARLOCK_NOT_DONE);
+  Check(code, what);
 }
 
 /* The number behind "name": in JSON, with or without quotes. */
@@ -92,13 +100,13 @@ int main(int argc, char** argv) {
       float values[10 * DIM], gradients[10 * DIM], ones[BLOCK * DIM];
       oarlock_keys batch = 0;
       oarlock_step step = 0;
-      oarlock_pull pull = {0};
+      oarlock_sparse_pull pull = {0};
       oarlock_sparse_push push = {0};
       size_t distinct = 0, i;
       unsigned long long number, begin;
-      Check(oarlock_lease_begin(client, lease, strlen(lease), &operation,
-                                &error),
-            "lease");
+      Check(
+          oarlock_lease_begin(client, lease, strlen(lease), &operation, &error),
+          "lease");
       Finish(operation, text, sizeof text, "lease");
       number = Number(text, "lease");
       if (number == 0) break;
@@ -127,8 +135,10 @@ int main(int argc, char** argv) {
       /* It was copied. */
       memset(gradients, 0x7f, sizeof gradients);
       Check(oarlock_step_push_begin(step, &operation, &error), "push");
-      Finish(operation, text, sizeof text, "push");
-      Check(oarlock_step_free(step, &error), "free");
+      FinishWithoutResult(operation, "push");
+      if (oarlock_wait(operation, 0, NULL) != OARLOCK_CLOSED) return 1;
+      /* It was freed. */
+      if (oarlock_step_free(step, NULL) != OARLOCK_CLOSED) return 1;
       Check(oarlock_keys_free(batch, &error), "free");
       ++parts;
     }
@@ -138,7 +148,7 @@ int main(int argc, char** argv) {
     uint64_t key = 7;
     float values[DIM];
     oarlock_keys batch = 0;
-    oarlock_pull pull = {0};
+    oarlock_sparse_pull pull = {0};
     size_t distinct = 0;
     Check(oarlock_keys_create(client, &key, 1, &batch, &distinct, &error),
           "keys");

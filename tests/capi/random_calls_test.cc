@@ -227,7 +227,8 @@ void Caller::CallAny() {
       code = oarlock_alive(Handle(kClient), Error());
       break;
     case 7:
-      code = oarlock_wait(Handle(kOperation), Next() % 3, Error());
+      code = Rarely() ? oarlock_finish(Handle(kOperation), Next() % 3, Error())
+                      : oarlock_wait(Handle(kOperation), Next() % 3, Error());
       break;
     case 8:
       code = oarlock_cancel(Handle(kOperation), OrNull(&number), Error());
@@ -277,15 +278,17 @@ void Caller::CallAny() {
                              count, Next(), OrNull(keys), Error());
       break;
     case 19: {
-      oarlock_pull pulls[2] = {};
-      for (oarlock_pull& pull : pulls) {
+      oarlock_sparse_pull pulls[2] = {};
+      for (oarlock_sparse_pull& pull : pulls) {
         pull.table = table;
         pull.keys = Handle(kKeys);
         pull.values = OrNull(Values());
         pull.num_values = Next() % 64;
       }
-      code = oarlock_pull_begin(Handle(kClient), OrNull(pulls), Next() % 3, to,
-                                Error());
+      code = Rarely() ? oarlock_pull(Handle(kClient), OrNull(pulls), Next() % 3,
+                                     Next() % 3, to, Error())
+                      : oarlock_pull_begin(Handle(kClient), OrNull(pulls),
+                                           Next() % 3, to, Error());
       break;
     }
     case 20: {
@@ -318,7 +321,9 @@ void Caller::CallAny() {
     }
     case 24:
       code = Rarely() ? oarlock_step_free(Handle(kStep), Error())
-                      : oarlock_step_push_begin(Handle(kStep), to, Error());
+             : Rarely()
+                 ? oarlock_step_push(Handle(kStep), Next() % 3, to, Error())
+                 : oarlock_step_push_begin(Handle(kStep), to, Error());
       break;
     case 25:
       Text();

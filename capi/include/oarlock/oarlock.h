@@ -7,7 +7,8 @@
  *   OARLOCK_CLOSED; nothing is read through it. 0 is no handle.
  * - What may wait is an operation: a function whose name ends in _begin makes
  *   it and returns at once; oarlock_wait waits for it, at most as long as it is
- *   told; oarlock_cancel ends the wait; oarlock_operation_free forgets it.
+ *   told; oarlock_cancel ends the wait; oarlock_operation_free forgets it, as
+ *   oarlock_finish does when it has succeeded.
  * - Every function returns a code, OARLOCK_OK or why not, and describes it in
  *   `error`, which the caller hands in; NULL: it wants no text.
  * - Nothing calls back into the program. No thread of the library runs its
@@ -109,7 +110,9 @@ OARLOCK_API oarlock_code oarlock_client_free(oarlock_client client,
                                              oarlock_error* error);
 
 /* A descriptor that is readable when an operation of the client has ended since
- * it was last read (an eventfd: read 8 bytes). It belongs to the client. */
+ * it was last read (an eventfd: read 8 bytes), and since this was first called:
+ * ask once more whether what is waited for has ended. It belongs to the client.
+ */
 OARLOCK_API oarlock_code oarlock_client_event_fd(oarlock_client client,
                                                  int32_t* descriptor,
                                                  oarlock_error* error);
@@ -164,6 +167,12 @@ OARLOCK_API oarlock_code oarlock_alive(oarlock_client client,
 OARLOCK_API oarlock_code oarlock_wait(oarlock_operation operation,
                                       uint32_t timeout_ms,
                                       oarlock_error* error);
+
+/* As oarlock_wait, and frees the operation where it has succeeded: for those
+ * whose result is not wanted. */
+OARLOCK_API oarlock_code oarlock_finish(oarlock_operation operation,
+                                        uint32_t timeout_ms,
+                                        oarlock_error* error);
 
 /* Asks the operation to end; it ends soon, with CANCELLED unless it was done
  * before. `*effect` (may be NULL): 1 if what it asked for may have happened or
@@ -239,7 +248,7 @@ OARLOCK_API oarlock_code oarlock_hash_texts(
 
 /* -- Pulls and pushes ---------------------------------------------------- */
 
-typedef struct oarlock_pull {
+typedef struct oarlock_sparse_pull {
   uint32_t table;
   uint32_t reserved; /* 0 */
   oarlock_keys keys;
@@ -247,16 +256,23 @@ typedef struct oarlock_pull {
   float* values;
   /* Floats in it: num_distinct * dim. */
   size_t num_values;
-} oarlock_pull;
+} oarlock_sparse_pull;
 
 /* Operation: rows of `count` tables, in one message to each server. `values`
  * belong to the operation until oarlock_wait says that it has ended. Errors:
  * NOT_FOUND (no such table here), INVALID_ARGUMENT, UNAVAILABLE, DATA_LOSS. */
 OARLOCK_API oarlock_code oarlock_pull_begin(oarlock_client client,
-                                            const oarlock_pull* pulls,
+                                            const oarlock_sparse_pull* pulls,
                                             size_t count,
                                             oarlock_operation* operation,
                                             oarlock_error* error);
+/* oarlock_pull_begin and oarlock_wait in one call. `*operation` is 0 unless
+ * NOT_DONE is returned: then it goes on. */
+OARLOCK_API oarlock_code oarlock_pull(oarlock_client client,
+                                      const oarlock_sparse_pull* pulls,
+                                      size_t count, uint32_t timeout_ms,
+                                      oarlock_operation* operation,
+                                      oarlock_error* error);
 
 /* Operation: all `num_values` floats of a dense table. */
 OARLOCK_API oarlock_code oarlock_pull_dense_begin(oarlock_client client,
@@ -300,12 +316,18 @@ OARLOCK_API oarlock_code oarlock_step_add(oarlock_step step,
 OARLOCK_API oarlock_code oarlock_step_add_dense(oarlock_step step,
                                                 const oarlock_dense_push* push,
                                                 oarlock_error* error);
-/* Operation: pushes the step, once. A step without gradients is pushed, too:
- * its part is done. Result: {}. Errors: those of pulls; INVALID_ARGUMENT also
- * for a gradient that is not finite. */
+/* Operation: pushes the step, and frees it when this returns OARLOCK_OK. A step
+ * without gradients is pushed, too: its part is done. Result: {}. Errors: those
+ * of pulls; INVALID_ARGUMENT also for a gradient that is not finite. */
 OARLOCK_API oarlock_code oarlock_step_push_begin(oarlock_step step,
                                                  oarlock_operation* operation,
                                                  oarlock_error* error);
+/* oarlock_step_push_begin and oarlock_wait in one call, as oarlock_pull. */
+OARLOCK_API oarlock_code oarlock_step_push(oarlock_step step,
+                                           uint32_t timeout_ms,
+                                           oarlock_operation* operation,
+                                           oarlock_error* error);
+/* Forgets a step that is not pushed. */
 OARLOCK_API oarlock_code oarlock_step_free(oarlock_step step,
                                            oarlock_error* error);
 
