@@ -267,6 +267,9 @@ class Coordinator {
   // in this one. Unavailable while something of the run before is open.
   absl::StatusOr<bool> BeginsRun(const v1::RegisterWorkerRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // finished_runs_, with the present run if that counts as finished as it is.
+  std::deque<std::string> FinishedRuns() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginNextRun(const v1::RegisterWorkerRequest& first)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nobody of the run is left, nor comes back: it is over.
@@ -358,6 +361,8 @@ class Coordinator {
   // finished: the newest kMaxFinishedRuns.
   std::string run_name_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> finished_runs_ ABSL_GUARDED_BY(mutex_);
+  // What they were when the newest cut was opened.
+  std::deque<std::string> finished_runs_of_cut_ ABSL_GUARDED_BY(mutex_);
   v1::RegisterWorkerRequest::OnDeath on_death_ ABSL_GUARDED_BY(mutex_) =
       v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED;
   // What workers are told; empty: the servers do not go back.

@@ -39,6 +39,7 @@ absl::StatusOr<uint64_t> Coordinator::OpenCut() {
   // does not count. If it has none, a job that continues from the cut finds
   // nothing left of the epoch.
   epochs_before_cut_ = TrainedEpochs();
+  finished_runs_of_cut_ = job_.over ? FinishedRuns() : finished_runs_;
   return cuts_.Open(std::move(workers));
 }
 
@@ -142,6 +143,8 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
     *manifest->mutable_description() = *description_;
   }
   training_.DescribeCut(trained_epochs, manifest);
+  manifest->mutable_finished_runs()->Assign(finished_runs_of_cut_.begin(),
+                                            finished_runs_of_cut_.end());
 }
 
 uint32_t Coordinator::TrainedEpochs() const {
@@ -180,6 +183,8 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
     }
   }
   training_.Restore(manifest);
+  finished_runs_.assign(manifest.finished_runs().begin(),
+                        manifest.finished_runs().end());
   // An epoch may have ended just before the cut, its tick after it; and another
   // run may have counted seconds.
   start_time_ = manifest.start_time();

@@ -122,15 +122,22 @@ absl::StatusOr<bool> Coordinator::BeginsRun(
   return true;
 }
 
-void Coordinator::BeginNextRun(const v1::RegisterWorkerRequest& first) {
-  const bool any_finished = std::any_of(
-      workers_.begin(), workers_.end(), [](const WorkerRecord& worker) {
-        return worker.state.life() == v1::WorkerState::FINISHED;
-      });
-  if (any_finished && !run_name_.empty()) {
-    finished_runs_.push_back(run_name_);
-    if (finished_runs_.size() > kMaxFinishedRuns) finished_runs_.pop_front();
+std::deque<std::string> Coordinator::FinishedRuns() const {
+  std::deque<std::string> names = finished_runs_;
+  bool any_finished = false;
+  for (const WorkerRecord& worker : workers_) {
+    if (worker.alive()) return names;
+    any_finished =
+        any_finished || worker.state.life() == v1::WorkerState::FINISHED;
   }
+  if (!any_finished || run_name_.empty()) return names;
+  names.push_back(run_name_);
+  if (names.size() > kMaxFinishedRuns) names.pop_front();
+  return names;
+}
+
+void Coordinator::BeginNextRun(const v1::RegisterWorkerRequest& first) {
+  finished_runs_ = FinishedRuns();
   ++run_;
   run_name_ = first.run_name();
   on_death_ = first.on_death();

@@ -78,6 +78,8 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   state.set_run_name(run_name_);
   state.mutable_finished_runs()->Assign(finished_runs_.begin(),
                                         finished_runs_.end());
+  state.mutable_finished_runs_of_cut()->Assign(finished_runs_of_cut_.begin(),
+                                               finished_runs_of_cut_.end());
   state.set_ends_for_good(ends_for_good_);
   state.set_on_death(on_death_);
   state.set_roll_back(roll_back_);
@@ -125,6 +127,8 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   run_name_ = state.run_name();
   finished_runs_.assign(state.finished_runs().begin(),
                         state.finished_runs().end());
+  finished_runs_of_cut_.assign(state.finished_runs_of_cut().begin(),
+                               state.finished_runs_of_cut().end());
   ends_for_good_ = state.ends_for_good();
   on_death_ = state.on_death();
   roll_back_ = state.roll_back();

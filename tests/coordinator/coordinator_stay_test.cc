@@ -1,5 +1,6 @@
 // A job that stays: one run of workers after another.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -109,14 +110,7 @@ TEST_F(CoordinatorStayTest, AProgramThatIsStartedAgainBeginsTheNextRun) {
 
 TEST_F(CoordinatorStayTest, AWorkerOfANamedRunTakesPartInNoOther) {
   const auto join = [this](uint32_t rank, const std::string& name) {
-    auto response = Join(rank, 2, /*only_if_free=*/true, /*run=*/0,
-                         v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED, name);
-    for (int i = 0; i < 3 && absl::IsUnavailable(response.status()); ++i) {
-      ServerBeat(0);
-      response = Join(rank, 2, true, 0,
-                      v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED, name);
-    }
-    return response;
+    return JoinNamed(rank, 2, name);
   };
   const uint64_t first = join(0, "a")->worker_generation();
   EXPECT_TRUE(absl::IsFailedPrecondition(join(1, "b").status()));
@@ -150,6 +144,48 @@ TEST_F(CoordinatorStayTest, AWorkerOfANamedRunTakesPartInNoOther) {
   EXPECT_EQ(join(0, "c")->run(), 4u);
   const absl::Status long_name = join(1, std::string(257, 'x')).status();
   EXPECT_TRUE(absl::IsInvalidArgument(long_name)) << long_name;
+}
+
+TEST_F(CoordinatorStayTest, ACutKnowsWhichRunsWereFinished) {
+  // What a job that is restored from a cut says to late workers of "a" and "b".
+  const auto join_restored = [this](uint64_t cut) {
+    v1::CheckpointManifest manifest;
+    coordinator_->DescribeCut(&manifest);
+    EXPECT_EQ(manifest.cut(), cut);
+    coordinator_->CloseCut();
+    const v1::CoordinatorState state = coordinator_->Save();
+    std::vector<absl::StatusCode> codes;
+    for (const char* const name : {"a", "b"}) {
+      coordinator_.emplace(options_, clock_);
+      coordinator_->Restore(manifest);
+      ServerBeat(0);
+      codes.push_back(JoinNamed(0, 1, name).status().code());
+    }
+    coordinator_.emplace(options_, clock_);
+    EXPECT_TRUE(coordinator_->Load(state).ok());
+    return codes;
+  };
+  const auto a = JoinNamed(0, 1, "a");
+  ASSERT_TRUE(a.ok()) << a.status();
+  // It finishes when the cut is open: what it pushed last is not in there.
+  ASSERT_EQ(*coordinator_->OpenCut(), 1u);
+  ASSERT_TRUE(Finish(0, a->worker_generation()).ok());
+  EXPECT_THAT(join_restored(1), testing::ElementsAre(absl::StatusCode::kOk,
+                                                     absl::StatusCode::kOk));
+  // Between two runs.
+  ASSERT_EQ(*coordinator_->OpenCut(), 2u);
+  EXPECT_THAT(join_restored(2),
+              testing::ElementsAre(absl::StatusCode::kFailedPrecondition,
+                                   absl::StatusCode::kOk));
+  // In the next one, after a restart of the coordinator.
+  ASSERT_TRUE(JoinNamed(0, 1, "b").ok());
+  ASSERT_EQ(*coordinator_->OpenCut(), 3u);
+  const v1::CoordinatorState state = coordinator_->Save();
+  coordinator_.emplace(options_, clock_);
+  ASSERT_TRUE(coordinator_->Load(state).ok());
+  EXPECT_THAT(join_restored(3),
+              testing::ElementsAre(absl::StatusCode::kFailedPrecondition,
+                                   absl::StatusCode::kOk));
 }
 
 TEST_F(CoordinatorStayTest, ARestartOfALauncherContinuesTheRun) {

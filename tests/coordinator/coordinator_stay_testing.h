@@ -42,6 +42,20 @@ class CoordinatorStayTest : public CoordinatorTest {
     request.set_on_death(on_death);
     return coordinator_->RegisterWorker(request);
   }
+  // Joins the run of that name, once what the run before has left is known.
+  absl::StatusOr<v1::RegisterWorkerResponse> JoinNamed(
+      uint32_t rank, uint32_t world, const std::string& name) {
+    const auto join = [&] {
+      return Join(rank, world, /*only_if_free=*/true, /*run=*/0,
+                  v1::RegisterWorkerRequest::ON_DEATH_UNSPECIFIED, name);
+    };
+    absl::StatusOr<v1::RegisterWorkerResponse> response = join();
+    for (int i = 0; i < 3 && absl::IsUnavailable(response.status()); ++i) {
+      ServerBeat(0);
+      response = join();
+    }
+    return response;
+  }
   // Joins, once what the run before has left is known.
   v1::RegisterWorkerResponse MustJoin(uint32_t rank, uint32_t world) {
     absl::StatusOr<v1::RegisterWorkerResponse> response = Join(rank, world);
