@@ -232,8 +232,7 @@ def check_interrupts(count, seed):
     # A worker counts as alive though its servers often stand still.
     with oarlock.LocalCluster(servers=2, durability="checkpoint",
                               lease_s=60) as cluster, \
-            cluster.join() as job, \
-            oarlock.LocalCluster() as other, other.join(rank=0, world=2) as first:
+            cluster.join() as job:
         table = job.create_table("pulled", 1, oarlock.Sgd(1.0), 0.5)
         pushes = Pushes(job)
         pull = PullIntoDropped(
@@ -250,9 +249,10 @@ def check_interrupts(count, seed):
         interrupts.repeat(
             "lease", few,
             lambda: next(job.lease("interrupted", total=1 << 20, block=1)))
-        # Nobody else comes.
-        interrupts.repeat("barrier", few,
-                          lambda: first.barrier("alone", timeout=30), 0.005)
+        # Nobody else comes. Not begun before: a run waits five minutes for its workers.
+        with oarlock.LocalCluster() as other, other.join(rank=0, world=2) as first:
+            interrupts.repeat("barrier", few,
+                              lambda: first.barrier("alone", timeout=30), 0.005)
         interrupts.repeat("checkpoint", few, job.checkpoint)
         pull()
         pushes.check()
