@@ -25,7 +25,7 @@ USES = {
     "optim": ("proto",),
     "storage": (),
     "cluster": ("proto", "wire"),
-    "data": (),
+    "data": ("proto",),
     "sparse_table": ("proto", "optim", "storage", "cluster"),
     "coordinator": ("proto", "storage", "cluster"),
     "checkpoint": ("proto", "storage", "cluster", "sparse_table"),

@@ -87,6 +87,7 @@ typedef uint64_t oarlock_operation;
 typedef uint64_t oarlock_keys;
 /* What one push is made of. */
 typedef uint64_t oarlock_step;
+typedef uint64_t oarlock_features;
 
 /* "1.2.0". Static memory. */
 OARLOCK_API const char* oarlock_version(void);
@@ -391,6 +392,45 @@ oarlock_call_begin(oarlock_client client, uint32_t server, const char* method,
  * "job_id", "reason"}. As oarlock_result. */
 OARLOCK_API oarlock_code oarlock_role(char* buffer, size_t capacity,
                                       size_t* size, oarlock_error* error);
+
+/* -- Features ------------------------------------------------------------ */
+
+/* Record batches of the Arrow C data interface become blocks of the engine's:
+ * keys, dense features, labels (data/features/feature_block.h). Nothing of the
+ * caller's is released. */
+struct ArrowSchema;
+struct ArrowArray;
+
+/* `list`: JSON of FeatureList (proto/v1/features.proto). INVALID_ARGUMENT names
+ * the feature, and what is legal. */
+OARLOCK_API oarlock_code oarlock_features_create(const char* list,
+                                                 size_t list_size,
+                                                 oarlock_features* features,
+                                                 oarlock_error* error);
+/* The list with the types that the columns of a file have, where it says
+ * AS_IT_IS. `schema`: of a struct, with the columns as children.
+ * INVALID_ARGUMENT: a column that holds no ids. As oarlock_result. */
+OARLOCK_API oarlock_code oarlock_features_resolve(
+    oarlock_features features, const struct ArrowSchema* schema, char* buffer,
+    size_t capacity, size_t* size, oarlock_error* error);
+/* The batches that follow have this schema. INVALID_ARGUMENT names a column
+ * that is missing, or has a type that its feature does not take.
+ * FAILED_PRECONDITION: the list has no numbers. */
+OARLOCK_API oarlock_code oarlock_features_bind(oarlock_features features,
+                                               const struct ArrowSchema* schema,
+                                               oarlock_error* error);
+/* How large the block of this batch is. Then writes it, to memory at a multiple
+ * of 64 bytes. Dictionaries of batches stay where they are, and as they are,
+ * until the next oarlock_features_bind. */
+OARLOCK_API oarlock_code oarlock_features_prepare(
+    oarlock_features features, const struct ArrowArray* batch, uint64_t* bytes,
+    oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_features_write(oarlock_features features,
+                                                const struct ArrowArray* batch,
+                                                void* memory, uint64_t bytes,
+                                                oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_features_free(oarlock_features features,
+                                               oarlock_error* error);
 
 /* -- The library --------------------------------------------------------- */
 
