@@ -100,6 +100,11 @@ _CLASSES: Dict[int, Type[Error]] = {
 }
 
 
+def code_of(error: Error) -> int:
+    """The code of the C interface."""
+    return next((code for code, kind in _CLASSES.items() if type(error) is kind), 2)
+
+
 def from_code(code: int, message: str) -> Error:
     """The error of a code of the C interface."""
     return _CLASSES.get(code, Error)(message)

@@ -66,9 +66,9 @@ PRIVATE = {
 }
 # Pattern -> the only files that may hold it.
 ONE_PLACE = {
-    # A pipe_command runs in the environment of its worker, unread.
+    # Child processes run in the environment of their worker, unread.
     r"\bgetenv\(|\benviron\b": {"cluster/environment.cc",
-                                   "data/reader/pipe_source.cc"},
+                                   "data/reader/guarded_process.cc"},
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
     r"#include\s*<(oneapi/)?dnnl": {"nn/onednn/onednn_backend.cc",
                                     "nn/onednn/onednn_convolutions.cc",
