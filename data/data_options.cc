@@ -32,7 +32,8 @@ absl::Status DataOptions::Validate() const {
 absl::string_view NameOf(DataOptions::Format format) {
   return format == DataOptions::Format::kCriteo      ? "criteo"
          : format == DataOptions::Format::kMultiSlot ? "multi_slot"
-                                                     : "libsvm";
+         : format == DataOptions::Format::kLibsvm    ? "libsvm"
+                                                     : "parquet";
 }
 
 absl::string_view NameOf(DataOptions::DenseTransform transform) {
@@ -42,6 +43,7 @@ absl::string_view NameOf(DataOptions::DenseTransform transform) {
 }
 
 DataSchema SchemaOf(const DataOptions& options) {
+  if (options.format == DataOptions::Format::kParquet) return options.columns;
   if (options.format == DataOptions::Format::kMultiSlot) {
     return {.num_dense = options.multi_slot_dense_dim,
             .num_slots = options.multi_slot_num_slots};

@@ -27,6 +27,8 @@ struct DataOptions {
     kMultiSlot,
     // "label index:value index:value ...": no dense features, one slot.
     kLibsvm,
+    // Columns of files, which are no text: data/rows reads them.
+    kParquet,
   };
   // What happens to the integers of a Criteo line. Other formats carry dense
   // features as they are.
@@ -58,6 +60,8 @@ struct DataOptions {
   // line has no dense slot) and of categorical slots (0 to kMaxSlots).
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
+  // For kParquet only: what its features are.
+  DataSchema columns = {};
   // Asked every tenth of a second while a pipe_command writes nothing, with how
   // long it has been silent: an error ends it, and the read with it. Null: it
   // is waited for.

@@ -261,6 +261,7 @@ Fleet::Fleet(const v1::JobConfig& config, const cluster::RoleAssignment& role,
 Fleet::~Fleet() = default;
 
 absl::Status Fleet::CheckConfig(v1::JobConfig config, uint32_t num_servers) {
+  OARLOCK_RETURN_IF_ERROR(oarlock::worker::TakeFeatures(&config));
   OARLOCK_RETURN_IF_ERROR(GoOnWithModel(&config).status());
   return CheckFlags(config, num_servers);
 }
@@ -279,6 +280,7 @@ absl::StatusOr<std::unique_ptr<Fleet>> Fleet::Init(
         "PADDLE_PSERVERS_IP_PORT_LIST, or unset PADDLE_TRAINER_ENDPOINTS"));
   }
   v1::JobConfig taken = config;
+  OARLOCK_RETURN_IF_ERROR(oarlock::worker::TakeFeatures(&taken));
   std::vector<std::string> warnings;
   // Servers know no model, but have the flags of a launcher's command line.
   if (role.role != cluster::Role::kServer || !config.load().empty()) {

@@ -375,17 +375,12 @@ class BlockWriter::SlotColumn {
 
 BlockWriter::BlockWriter(FeatureList features)
     : features_(std::move(features)) {
-  bool has_mean = false;
-  bool has_sum = false;
   for (const FeatureList::Slot& slot : features_.slots()) {
     OARLOCK_CHECK(slot.number != 0);
     slots_.push_back(std::make_unique<SlotColumn>(slot));
-    if (!slot.is_sequence) continue;
-    has_sequences_ = true;
-    has_mean = has_mean || slot.pooling == v1::SequenceFeature::MEAN;
-    has_sum = has_sum || slot.pooling == v1::SequenceFeature::SUM;
+    has_sequences_ = has_sequences_ || slot.is_sequence;
   }
-  has_key_weights_ = has_mean && has_sum;
+  has_key_weights_ = features_.has_key_weights();
 }
 
 BlockWriter::~BlockWriter() = default;

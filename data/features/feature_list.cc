@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "data/data_options.h"
 
@@ -188,6 +189,27 @@ absl::Status FeatureList::ResolveShares() {
     slot.number = owner.number;
   }
   return absl::OkStatus();
+}
+
+std::string FeatureList::ToJson() const {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // Fails for types that are not linked, and messages of ours have none.
+  const auto printed =
+      google::protobuf::util::MessageToJsonString(message_, &json, options);
+  OARLOCK_CHECK(printed.ok());
+  return json;
+}
+
+bool FeatureList::has_key_weights() const {
+  const auto is_pooled = [&](v1::SequenceFeature::Pooling pooling) {
+    return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+      return slot.is_sequence && slot.pooling == pooling;
+    });
+  };
+  return is_pooled(v1::SequenceFeature::MEAN) &&
+         is_pooled(v1::SequenceFeature::SUM);
 }
 
 bool FeatureList::is_numbered() const {

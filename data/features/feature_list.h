@@ -66,6 +66,9 @@ class FeatureList {
     return {static_cast<int>(dense_.size()), static_cast<int>(slots_.size())};
   }
   bool is_numbered() const;
+  // One line of JSON, the same for the same features.
+  std::string ToJson() const;
+  bool has_key_weights() const;
   // What it was made of, in the order of the names.
   const v1::FeatureList& message() const { return message_; }
 

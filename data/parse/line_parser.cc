@@ -1,5 +1,6 @@
 #include "data/parse/line_parser.h"
 
+#include "base/check.h"
 #include "data/parse/line_parsers.h"
 
 namespace oarlock::data {
@@ -12,6 +13,8 @@ std::unique_ptr<LineParser> NewLineParser(const DataOptions& options) {
       return NewMultiSlotParser(options);
     case DataOptions::Format::kLibsvm:
       return NewLibsvmParser(options);
+    case DataOptions::Format::kParquet:
+      OARLOCK_CHECK(false);
   }
   return NewCriteoParser(options);
 }

@@ -149,15 +149,15 @@ absl::Status ReaderProcess::AwaitBytes() {
     if (ready < 0 && errno != EINTR) {
       return absl::ErrnoToStatus(errno, "cannot wait for the reader process");
     }
-    if (options_.while_silent != nullptr) {
-      OARLOCK_RETURN_IF_ERROR(options_.while_silent());
-    }
     silent += kPoll;
-    if (silent < options_.silence_timeout) continue;
+    if (options_.while_silent != nullptr) {
+      OARLOCK_RETURN_IF_ERROR(options_.while_silent(silent));
+    }
+    if (silent < options_.read_timeout) continue;
     Ended().IgnoreError();
     return absl::UnavailableError(absl::StrCat(
         "the reader process was silent for ",
-        absl::FormatDuration(options_.silence_timeout), ", and was killed"));
+        absl::FormatDuration(options_.read_timeout), ", and was killed"));
   }
 }
 

@@ -35,10 +35,10 @@ struct ReaderOptions {
   // Of a row group that is decoded as a whole.
   uint64_t memory_bytes = uint64_t{1} << 30;
   // A process that is silent for so long is taken for dead.
-  absl::Duration silence_timeout = absl::Seconds(60);
+  absl::Duration read_timeout = absl::Seconds(60);
   // Asked every tenth of a second while the process is silent; an error ends
   // the wait. Null: nobody is asked.
-  std::function<absl::Status()> while_silent = nullptr;
+  std::function<absl::Status(absl::Duration silent)> while_silent = nullptr;
 };
 
 // Not thread-safe. After Unavailable the process is gone: it ended, was killed,

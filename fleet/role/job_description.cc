@@ -23,8 +23,9 @@ namespace {
 using google::protobuf::FieldDescriptor;
 
 // Of groups Model and Data; they say nothing of model and format.
-constexpr std::array<absl::string_view, 5> kLeftOut = {
-    "train_files", "test_files", "pipe_command", "bad_lines_max", "split"};
+constexpr std::array<absl::string_view, 8> kLeftOut = {
+    "train_files", "test_files", "pipe_command",   "bad_lines_max",
+    "split",       "python",     "read_timeout_s", "reader_memory_mb"};
 
 // Of them those that only multi_slot text has; lines of other formats have one
 // shape.

@@ -150,6 +150,11 @@ absl::StatusOr<ModelExportReport> ExportModel(
   ExportedModel exported;
   exported.model = model.get();
   exported.data = worker::DataOptionsOf(job);
+  if (exported.data.format == data::DataOptions::Format::kParquet) {
+    return absl::FailedPreconditionError(
+        "the model was trained on columns (--data_format parquet), and the "
+        "format of exported models has only lines of text");
+  }
   exported.job_id = manifest.job_id();
   exported.cut = manifest.cut();
   std::vector<float> statistics;

@@ -33,6 +33,8 @@ _MODULES = {
     **dict.fromkeys(["Part", "Step"], "steps"),
     **dict.fromkeys(["DenseTable", "Rows", "Table", "hash_texts"], "tables"),
     **dict.fromkeys(["Evaluation", "EvaluationResult"], "evaluation"),
+    **dict.fromkeys(["DenseFeature", "Feature", "Features", "Group", "Label",
+                     "SequenceFeature", "SparseFeature", "Weight"], "features"),
     "Future": "_operation",
     "LocalCluster": "cluster",
 }
@@ -57,6 +59,10 @@ if TYPE_CHECKING:
         UnimplementedError as UnimplementedError)
     from oarlock.evaluation import (
         Evaluation as Evaluation, EvaluationResult as EvaluationResult)
+    from oarlock.features import (
+        DenseFeature as DenseFeature, Feature as Feature, Features as Features,
+        Group as Group, Label as Label, SequenceFeature as SequenceFeature,
+        SparseFeature as SparseFeature, Weight as Weight)
     from oarlock.job import Job as Job
     from oarlock.joining import connect as connect, join as join
     from oarlock.rules import (

@@ -37,11 +37,11 @@ def table_of(first, rows):
 class Reader:
     """The program that reads as a worker does."""
 
-    def __init__(self, pattern, *, block_rows=100, memory_bytes=1 << 30, silence_s=30,
+    def __init__(self, pattern, *, block_rows=100, memory_bytes=1 << 30, timeout_s=30,
                  listed=LISTED, python=sys.executable, path=ROOT / "python"):
         self.process = subprocess.Popen(
             [READ_ROWS, listed.to_json(), str(block_rows), str(memory_bytes),
-             str(silence_s), str(pattern)],
+             str(timeout_s), str(pattern)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "OARLOCK_PYTHON": python, "PYTHONPATH": str(path)})
         self.failure = None
@@ -173,11 +173,11 @@ class ReaderTest(unittest.TestCase):
 
     def test_a_reader_that_is_killed(self):
         path = self.write("a.parquet", table_of(0, 5000))
-        with Reader(path, silence_s=1) as reader:
+        with Reader(path, timeout_s=1) as reader:
             os.kill(reader.pid, signal.SIGKILL)
             self.assertEqual(reader.read(0, 0, 5000)[2],
                              "failed 14 the reader process was ended by signal 9")
-        with Reader(path, silence_s=1) as reader:
+        with Reader(path, timeout_s=1) as reader:
             os.kill(reader.pid, signal.SIGSTOP)
             self.assertRegex(reader.read(0, 0, 5000)[2],
                              "failed 14 the reader process was silent for 1s")

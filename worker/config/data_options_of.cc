@@ -1,5 +1,10 @@
 #include "worker/config/data_options_of.h"
 
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
@@ -36,14 +41,50 @@ Format DataFormatOf(const v1::JobConfig& config) {
   if (!config.has_data_format() && !config.pipe_command().empty()) {
     return Format::kMultiSlot;
   }
-  for (const Format format : {Format::kMultiSlot, Format::kLibsvm}) {
+  for (const Format format :
+       {Format::kMultiSlot, Format::kLibsvm, Format::kParquet}) {
     if (config.data_format() == data::NameOf(format)) return format;
   }
   return Format::kCriteo;
 }
 
+absl::StatusOr<data::FeatureList> FeaturesOf(const v1::JobConfig& config) {
+  if (config.features().empty()) {
+    return absl::InvalidArgumentError(
+        "--data_format parquet has columns, and --features says which of them "
+        "the model reads; name a file of JSON, as docs/data.md has it");
+  }
+  return data::FeatureList::Parse(config.features());
+}
+
+absl::Status TakeFeatures(v1::JobConfig* config) {
+  if (config->features().empty()) return absl::OkStatus();
+  if (DataFormatOf(*config) != Format::kParquet) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--features names columns, and --data_format is ",
+                     data::NameOf(DataFormatOf(*config)),
+                     "; legal is with --data_format parquet"));
+  }
+  std::string json = config->features();
+  if (json.find('{') == std::string::npos) {
+    std::ifstream file(json);
+    std::ostringstream content;
+    content << file.rdbuf();
+    if (!file) {
+      return absl::NotFoundError(
+          absl::StrCat("--features names '", json, "', which cannot be read"));
+    }
+    json = std::move(content).str();
+  }
+  OARLOCK_ASSIGN_OR_RETURN(const data::FeatureList features,
+                           data::FeatureList::Parse(json));
+  config->set_features(features.ToJson());
+  return absl::OkStatus();
+}
+
 absl::Status CheckDataFlags(const v1::JobConfig& config) {
   const Format format = DataFormatOf(config);
+  if (format == Format::kParquet) return FeaturesOf(config).status();
   if (format == Format::kMultiSlot) return absl::OkStatus();
   data::DataOptions options = DataOptionsOf(config);
   // Of the line, not of the batch.
@@ -65,6 +106,11 @@ data::DataOptions DataOptionsOf(const v1::JobConfig& config) {
   options.bad_lines_max = config.bad_lines_max();
   options.multi_slot_dense_dim = config.dense_dim();
   options.multi_slot_num_slots = config.num_slots();
+  if (options.format == Format::kParquet) {
+    // What is not valid is refused elsewhere.
+    const auto features = data::FeatureList::Parse(config.features());
+    if (features.ok()) options.columns = features->schema();
+  }
   return options;
 }
 

@@ -28,6 +28,10 @@ bool IsLibsvm(const v1::JobConfig& config) {
   return DataFormatOf(config) == data::DataOptions::Format::kLibsvm;
 }
 
+bool IsParquet(const v1::JobConfig& config) {
+  return DataFormatOf(config) == data::DataOptions::Format::kParquet;
+}
+
 bool ParseSize(absl::string_view text, size_t* size) {
   return absl::SimpleAtoi(text, size) && *size >= 1 && *size <= kSizeMax;
 }
@@ -69,6 +73,32 @@ absl::StatusOr<std::map<int, size_t>> SlotSizes(absl::string_view text) {
   return sizes;
 }
 
+// What the features say of the model: how their rows are pooled, and how large
+// they are.
+absl::Status TakeFeatures(const v1::JobConfig& config,
+                          models::ModelOptions* options) {
+  OARLOCK_ASSIGN_OR_RETURN(const data::FeatureList features,
+                           FeaturesOf(config));
+  options->several_keys_per_slot = false;
+  options->mean_pooling = false;
+  std::vector<size_t> sizes;
+  for (const data::FeatureList::Slot& slot : features.slots()) {
+    if (slot.is_sequence) {
+      options->several_keys_per_slot = true;
+      // Where they differ, keys have weights.
+      options->mean_pooling = !features.has_key_weights() &&
+                              slot.pooling == v1::SequenceFeature::MEAN;
+    }
+    sizes.push_back(slot.dim == 0 ? options->embedding_size : slot.dim);
+  }
+  options->embedding_size = sizes[0];
+  for (size_t i = 1; i < sizes.size(); ++i) {
+    if (sizes[i] != sizes[0])
+      options->slot_sizes[static_cast<int>(i)] = sizes[i];
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<models::ModelOptions> ModelOptionsOf(
@@ -81,6 +111,9 @@ absl::StatusOr<models::ModelOptions> ModelOptionsOf(
   options.several_keys_per_slot =
       DataFormatOf(config) != data::DataOptions::Format::kCriteo;
   options.mean_pooling = config.pooling() == "mean";
+  if (IsParquet(config)) {
+    OARLOCK_RETURN_IF_ERROR(TakeFeatures(config, &options));
+  }
   if (options.mean_pooling && IsLibsvm(config)) {
     return absl::InvalidArgumentError(
         "--pooling mean, and libsvm's features have values to be multiplied "
@@ -98,7 +131,10 @@ absl::StatusOr<models::ModelOptions> ModelOptionsOf(
                                       : models::DenseNorm::kNone;
   OARLOCK_ASSIGN_OR_RETURN(options.cin_sizes,
                            Sizes("--cin_sizes", config.cin_sizes()));
-  OARLOCK_ASSIGN_OR_RETURN(options.slot_sizes, SlotSizes(config.slot_sizes()));
+  if (!config.slot_sizes().empty()) {
+    OARLOCK_ASSIGN_OR_RETURN(options.slot_sizes,
+                             SlotSizes(config.slot_sizes()));
+  }
   if (!config.hidden_sizes().empty()) {
     OARLOCK_ASSIGN_OR_RETURN(options.hidden_sizes,
                              Sizes("--hidden_sizes", config.hidden_sizes()));

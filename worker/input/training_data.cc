@@ -121,6 +121,19 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
         "--split by_file keeps files with their reader, --shuffle global moves "
         "examples between them; use --shuffle local, or another split");
   }
+  if (DataFormatOf(config) == data::DataOptions::Format::kParquet) {
+    const bool has_order =
+        config.shuffle() != "none" || config.repeats_per_epoch() > 1;
+    if (is_static || has_order || !config.pipe_command().empty() ||
+        !config.watch_dir().empty()) {
+      return Contradiction(
+          "--data_format parquet is read row group by row group, by whoever "
+          "asks first; legal are --mode async, half_async, ssp and geo, "
+          "without "
+          "--split, --shuffle, --repeats_per_epoch, --dataset memory, "
+          "--watch_dir and --pipe_command");
+    }
+  }
   if (!config.pipe_command().empty() && !in_memory) {
     if (is_static) {
       return Contradiction(absl::StrCat(
@@ -159,6 +172,10 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     return data;
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
+  if (DataFormatOf(config) == data::DataOptions::Format::kParquet) {
+    OARLOCK_RETURN_IF_ERROR(data->ListColumnar(patterns));
+    return data;
+  }
   OARLOCK_RETURN_IF_ERROR(data->FindFiles(patterns));
   // Only worker 0 hands out ranges, unless every worker computes its own share,
   // or what stands where.
@@ -203,6 +220,8 @@ data::DataOptions TrainingData::data_options() const {
 }
 
 absl::Status TrainingData::CheckFirstLines() const {
+  // Their columns were checked when they were listed.
+  if (columnar_ != nullptr) return absl::OkStatus();
   constexpr size_t kLines = 100;
   for (uint32_t i = 0; i < files_.size(); ++i) {
     std::error_code none;
@@ -247,6 +266,19 @@ absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
     return absl::OkStatus();
   }
   OARLOCK_ASSIGN_OR_RETURN(files_, data::ExpandFileList(patterns));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::ListColumnar(
+    const std::vector<std::string>& patterns) {
+  OARLOCK_ASSIGN_OR_RETURN(
+      columnar_, ColumnarData::Open(config_, patterns, data_options()));
+  files_ = columnar_->paths();
+  std::vector<data::SourceIndex::File> counted;
+  for (const uint64_t rows : columnar_->counts()) {
+    counted.emplace_back().num_examples = rows;
+  }
+  index_.emplace(/*block_examples=*/1, std::move(counted));
   return absl::OkStatus();
 }
 
@@ -408,7 +440,7 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartLeased(
   }
   if (job_->worker_index() == kFirstWorker) {
     const std::vector<data::DataRange> items =
-        order == nullptr ? index_->Items()
+        order == nullptr ? this->items()
                          : PositionItems(order->size(), kOrderedLeaseExamples);
     // Not known, hence 0, where a file is not counted.
     const uint64_t num_examples = order != nullptr ? order->size()
@@ -427,6 +459,7 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartLeased(
   }
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(phase_name, "/defined")));
   EpochRanges::NewReader reader;
+  if (columnar_ != nullptr) reader = columnar_->new_reader();
   if (order != nullptr) {
     reader = [this, order](data::RangeSource* source,
                            data::BadLines* bad_lines) {

@@ -20,6 +20,7 @@
 #include "data/order/position_runs.h"
 #include "data/order/source_index.h"
 #include "proto/config/job_config.pb.h"
+#include "worker/input/columnar_data.h"
 #include "worker/input/epoch_ranges.h"
 #include "worker/input/leased_ranges.h"
 #include "worker/report/progress_meter.h"
@@ -75,6 +76,7 @@ class TrainingData {
   // The whole of it, for a phase that this worker runs alone; known where its
   // ranges are defined.
   std::vector<data::DataRange> items() const {
+    if (columnar_ != nullptr) return columnar_->groups();
     return index_.has_value() ? index_->Items()
                               : std::vector<data::DataRange>();
   }
@@ -125,6 +127,8 @@ class TrainingData {
 
   absl::Status FindFiles(const std::vector<std::string>& patterns);
   absl::Status ReadIndex();
+  // The same of columnar files.
+  absl::Status ListColumnar(const std::vector<std::string>& patterns);
   bool InMemory() const { return config_.dataset() == "memory"; }
   bool HasOwnOrder() const { return config_.sampling() == "with_replacement"; }
   // Every worker computes its own share.
@@ -158,6 +162,8 @@ class TrainingData {
   std::vector<std::string> files_;
   // Not there where another worker hands out the ranges.
   std::optional<data::SourceIndex> index_;
+  // Null: the files are text.
+  std::unique_ptr<ColumnarData> columnar_;
   data::ShuffleRule shuffle_ = data::ShuffleRule::kNone;
   // Null: --dataset queue.
   std::unique_ptr<data::MemoryDataset> memory_;

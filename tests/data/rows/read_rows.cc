@@ -1,7 +1,7 @@
 // Reads rows as a worker does, for tests/python/reader_test.py, and prints
 // them.
 //
-//   read_rows FEATURES BLOCK_ROWS MEMORY_BYTES SILENCE_S PATTERN
+//   read_rows FEATURES BLOCK_ROWS MEMORY_BYTES TIMEOUT_S PATTERN
 //
 // FEATURES is JSON of FeatureList, without numbers or types. Then for each line
 // "FILE BEGIN END" of standard input: rows [BEGIN, END) of file number FILE, a
@@ -106,7 +106,7 @@ int Main(char** argv) {
   }
   options.block_rows = static_cast<uint32_t>(std::atoi(argv[2]));
   options.memory_bytes = static_cast<uint64_t>(std::atoll(argv[3]));
-  options.silence_timeout = absl::Seconds(std::atof(argv[4]));
+  options.read_timeout = absl::Seconds(std::atof(argv[4]));
   auto lister = ReaderProcess::Start(*features, options);
   if (!lister.ok()) return Fail(lister.status());
   const auto listing = (*lister)->List({argv[5]});
