@@ -38,6 +38,9 @@ GROUPS = {
     "Admission, statistics, eviction": [
         "CountAdmission", "ProbabilityAdmission", "ShowClickAdmission", "Ctr",
         "Eviction"],
+    "Features": [
+        "Features", "Feature", "Label", "Weight", "Group", "DenseFeature",
+        "SparseFeature", "SequenceFeature"],
     "Clusters and the process": ["LocalCluster", "program", "keep_memory"],
     "Errors": [
         "Error", "CancelledError", "InvalidArgumentError", "TimeoutError",

@@ -1,24 +1,21 @@
 """Columnar files: which there are, and their row groups. On the disk, or in a store."""
 
 import fnmatch
+import importlib
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from oarlock import errors
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _WANT_PYARROW = ("columnar files are read with pyarrow, which is not installed; install "
                  "it: pip install pyarrow")
 
 
-def _pyarrow() -> Any:
+def _pyarrow(module: str = "pyarrow") -> Any:
     try:
-        import pyarrow
+        return importlib.import_module(module)
     except ImportError:
         raise errors.FailedPreconditionError(_WANT_PYARROW) from None
-    return pyarrow
 
 
 class File:
@@ -30,21 +27,18 @@ class File:
     """
 
     def __init__(self, path: str, filesystem: Any, inner: str) -> None:
-        _pyarrow()
-        import pyarrow.parquet as pq
-
         self._path = path
         info = filesystem.get_file_info(inner)
         self._bytes = info.size
         self._mark = str(info.mtime_ns)
         try:
-            self._file = pq.ParquetFile(filesystem.open_input_file(inner),
-                                        pre_buffer=True)
+            self._file = _pyarrow("pyarrow.parquet").ParquetFile(
+                filesystem.open_input_file(inner), pre_buffer=True)
         except (_pyarrow().ArrowInvalid, _pyarrow().ArrowException) as error:
             raise errors.InvalidArgumentError(
                 f"'{path}' is no Parquet file: {_first_line(error)}") from None
         self._metadata = self._file.metadata
-        self.schema: "pa.Schema" = self._file.schema_arrow
+        self.schema = self._file.schema_arrow
         self.group_rows = [self._metadata.row_group(i).num_rows
                            for i in range(self._metadata.num_row_groups)]
 
@@ -120,9 +114,7 @@ class Files:
 
 def _filesystem_of(path: str) -> Tuple[Any, str, str]:
     """The file system, the path in it, and what stands before that path."""
-    _pyarrow()
-    from pyarrow import fs
-
+    fs = _pyarrow("pyarrow.fs")
     if "://" not in path:
         return fs.LocalFileSystem(), os.path.abspath(path), ""
     scheme, inner = path.split("://", 1)
@@ -130,7 +122,7 @@ def _filesystem_of(path: str) -> Tuple[Any, str, str]:
         filesystem, inner = fs.FileSystem.from_uri(path)
         return filesystem, inner, f"{scheme}://"
     try:
-        import fsspec
+        fsspec = importlib.import_module("fsspec")
     except ImportError:
         raise errors.FailedPreconditionError(
             f"'{path}': stores of {scheme}:// are read with fsspec, which is not "
@@ -140,8 +132,7 @@ def _filesystem_of(path: str) -> Tuple[Any, str, str]:
 
 
 def _matches(filesystem: Any, pattern: str) -> List[str]:
-    from pyarrow import fs
-
+    fs = _pyarrow("pyarrow.fs")
     parts = pattern.split("/")
     literal = 0
     while literal < len(parts) and not any(mark in parts[literal] for mark in "*?["):
@@ -171,8 +162,7 @@ def _matches(filesystem: Any, pattern: str) -> List[str]:
 
 
 def _files_below(filesystem: Any, folder: str) -> List[str]:
-    from pyarrow import fs
-
+    fs = _pyarrow("pyarrow.fs")
     selector = fs.FileSelector(folder, recursive=True)
     return [info.path for info in filesystem.get_file_info(selector)
             if info.type == fs.FileType.File and not any(

@@ -12,7 +12,6 @@ import mmap
 import os
 import signal
 import socket
-import sys
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from oarlock import _blocks, errors
@@ -233,4 +232,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -22,8 +22,8 @@ def _choose(feature: str, what: str, value: Any, legal: Dict[Any, str]) -> str:
 class Feature:
     """A column that a model reads.
 
-    Made as one of its kinds: Label, Weight, Group, DenseFeature, SparseFeature,
-    SequenceFeature.
+    Made by Label, Weight, Group, DenseFeature, SparseFeature and SequenceFeature, which
+    are its kinds.
 
     Attributes:
         name: of the column; a field of a struct is "a.b".
@@ -123,6 +123,9 @@ def _slot(name: str, dim: int, kind: Optional[str],
 
 class Features:
     """The features of a job. Their order means nothing.
+
+    Args:
+        features: one for each column.
 
     Attributes:
         names: of all of them, sorted.

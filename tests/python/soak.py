@@ -263,6 +263,13 @@ def check_interrupts(count, seed):
         with oarlock.LocalCluster() as other, other.join(rank=0, world=2) as first:
             interrupts.repeat("barrier", few,
                               lambda: wait_alone(first), 0.005)
+            with other.join(rank=1, world=2) as second:
+                # As the first worker's loop would go on.
+                with ThreadPoolExecutor() as threads:
+                    waits = [threads.submit(each.barrier, "alone", timeout=30)
+                             for each in (first, second)]
+                    for wait in waits:
+                        wait.result()
         interrupts.repeat("checkpoint", few, job.checkpoint)
         pull()
         pushes.check()
@@ -273,13 +280,6 @@ def check_interrupts(count, seed):
         examples = sum(len(part) for part in job.lease("whole", total=100, block=10))
         if examples != 100:
             raise Wrong(f"a work of 100 examples has brought {examples}")
-        with other.join(rank=1, world=2) as second:
-            # As the first worker's loop would go on.
-            with ThreadPoolExecutor() as threads:
-                waits = [threads.submit(each.barrier, "alone", timeout=30)
-                         for each in (first, second)]
-                for wait in waits:
-                    wait.result()
 
         def nothing_is_left():
             _operation._return_orphans()
