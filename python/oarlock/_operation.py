@@ -44,13 +44,13 @@ def _return_orphans() -> None:
             _loans.pop(key, None)
 
 
-def _lend(arrays: Any) -> _Loan:
-    loan = _Loan(arrays)
-    if arrays is not None:
+def _lend(loan: _Loan) -> None:
+    """Its arrays stay from now on. Called where an Operation, or a handler of all
+    exceptions, takes the loan back if Ctrl-C comes."""
+    if loan.arrays is not None:
         if len(_loans) > 8:
             _return_orphans()
         _loans[id(loan)] = loan
-    return loan
 
 
 class Operation:
@@ -66,6 +66,7 @@ class Operation:
     def begin(self, function: Callable[..., int], *arguments: Any) -> None:
         """Calls the function that begins it."""
         try:
+            _lend(self._loan)
             _library.call(function, *arguments, ctypes.byref(self._loan.handle))
         except errors.Error:
             self._end()
@@ -167,7 +168,7 @@ class Operation:
 def begin(function: Callable[..., int], *arguments: Any,
           arrays: Any = None) -> Operation:
     """Begins an operation; `arrays` stay until it has ended."""
-    operation = Operation(_lend(arrays))
+    operation = Operation(_Loan(arrays))
     operation.begin(function, *arguments)
     return operation
 
@@ -179,8 +180,9 @@ def run_at_once(function: Callable[..., int], *arguments: Any, arrays: Any = Non
     It does less in Python than begin() and finish(): what a step does is read from
     memory anew each time, since the rows of a step fill the caches.
     """
-    loan = _lend(arrays)
+    loan = _Loan(arrays)
     try:
+        _lend(loan)
         deadline = None
         wait_ms = _SLICE_MS
         if timeout is not None:
@@ -193,10 +195,10 @@ def run_at_once(function: Callable[..., int], *arguments: Any, arrays: Any = Non
             Operation(loan).finish(left, timeout)
         elif code != _library.OK:
             raise _library.error_of(code)
+        _loans.pop(id(loan), None)
     except BaseException:
         Operation(loan)  # Its end is that of any operation.
         raise
-    _loans.pop(id(loan), None)
 
 
 def run(function: Callable[..., int], *arguments: Any,
