@@ -189,9 +189,9 @@ class PullFromStopped:
         self.servers = children_of(pid)
 
     def __call__(self, table, keys, out):
-        for server in self.servers:
-            os.kill(server, signal.SIGSTOP)
         try:
+            for server in self.servers:
+                os.kill(server, signal.SIGSTOP)
             table.pull(keys, out=out, timeout=2)
         except oarlock.TimeoutError:
             pass  # Python has dropped the Ctrl-C, which came into a destructor.
