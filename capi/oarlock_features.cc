@@ -13,6 +13,7 @@
 #include "capi/include/oarlock/oarlock.h"
 #include "capi/json.h"
 #include "data/arrow/block_writer.h"
+#include "data/arrow/resolve_types.h"
 #include "data/features/feature_list.h"
 
 namespace oarlock::capi {
@@ -29,6 +30,9 @@ struct FeaturesOfCaller {
   // Not there: features without numbers write nothing.
   std::optional<data::BlockWriter> writer ABSL_GUARDED_BY(mutex);
   bool is_bound ABSL_GUARDED_BY(mutex) = false;
+  // The batch that was prepared, and its rows and bytes.
+  const ArrowArray* prepared ABSL_GUARDED_BY(mutex) = nullptr;
+  int64_t prepared_rows ABSL_GUARDED_BY(mutex) = 0;
   uint64_t prepared_bytes ABSL_GUARDED_BY(mutex) = 0;
 };
 
@@ -93,7 +97,7 @@ oarlock_code oarlock_features_bind(oarlock_features features,
     if (schema == nullptr) return NullArgument("schema");
     absl::MutexLock lock(&found.mutex);
     found.is_bound = false;
-    found.prepared_bytes = 0;
+    found.prepared = nullptr;
     if (!found.writer.has_value()) {
       return absl::FailedPreconditionError(
           "the features have no numbers; take the list that a job has");
@@ -111,11 +115,13 @@ oarlock_code oarlock_features_prepare(oarlock_features features,
     if (batch == nullptr) return NullArgument("batch");
     if (bytes == nullptr) return NullArgument("bytes");
     absl::MutexLock lock(&found.mutex);
-    found.prepared_bytes = 0;
+    found.prepared = nullptr;
     if (!found.is_bound) return NotBound();
     const absl::StatusOr<uint64_t> prepared = found.writer->Prepare(*batch);
     if (!prepared.ok()) return prepared.status();
     *bytes = found.prepared_bytes = *prepared;
+    found.prepared = batch;
+    found.prepared_rows = batch->length;
     return {};
   });
 }
@@ -128,9 +134,9 @@ oarlock_code oarlock_features_write(oarlock_features features,
     if (batch == nullptr) return NullArgument("batch");
     if (memory == nullptr) return NullArgument("memory");
     absl::MutexLock lock(&found.mutex);
-    if (!found.is_bound || found.prepared_bytes == 0) {
+    if (found.prepared != batch || found.prepared_rows != batch->length) {
       return absl::FailedPreconditionError(
-          "no batch was prepared; prepare this one first");
+          "another batch was prepared, or none; prepare this one first");
     }
     if (bytes < found.prepared_bytes) {
       return {OARLOCK_TOO_SMALL,
@@ -138,7 +144,7 @@ oarlock_code oarlock_features_write(oarlock_features features,
                            found.prepared_bytes, " are needed")};
     }
     found.writer->Write(*batch, memory);
-    found.prepared_bytes = 0;
+    found.prepared = nullptr;
     return {};
   });
 }

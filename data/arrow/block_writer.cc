@@ -6,11 +6,10 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "data/arrow/feature_columns.h"
 
 namespace oarlock::data {
 namespace {
@@ -18,15 +17,6 @@ namespace {
 // Rows whose keys stay in the second-level cache while all columns write them.
 constexpr int64_t kTileRows = 1024;
 constexpr uint64_t kMaxKeys = uint64_t{1} << 31;
-
-constexpr char kLegalIds[] =
-    "legal are integers, bool, text and binary, and dictionaries of these";
-
-absl::Status Refuse(const std::string& column, const ArrowSchema& schema,
-                    const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "column '", column, "' is of type ", NameOfType(schema), why));
-}
 
 struct Validity {
   const uint8_t* bits = nullptr;
@@ -110,21 +100,6 @@ class BadRows {
 
 }  // namespace
 
-absl::StatusOr<v1::IdType> IdTypeOf(const std::string& column,
-                                    const ArrowSchema& schema) {
-  const ArrowType type = TypeOf(schema);
-  if (type.kind == ArrowKind::kNull) return v1::AS_IT_IS;
-  if (type.is_integer()) return v1::INTEGER;
-  if (type.is_text()) return v1::STRING;
-  const bool is_float = type.is_number();
-  return Refuse(
-      column, schema,
-      absl::StrCat(", which is no type of ids; ", kLegalIds,
-                   is_float ? ": convert it (pandas makes floats of integers "
-                              "with nulls; Int64 stays integers)"
-                            : ""));
-}
-
 // Where a column is, and its types.
 struct BlockWriter::Place {
   bool is_missing = false;
@@ -154,84 +129,6 @@ struct BlockWriter::Column {
     return false;
   }
 };
-
-namespace {
-
-// The type that numbers index a dictionary with.
-ArrowType IndexType(const ArrowSchema& schema) {
-  ArrowSchema index = schema;
-  index.dictionary = nullptr;
-  return TypeOf(index);
-}
-
-const ArrowSchema* ChildOf(const ArrowSchema& schema, const std::string& name,
-                           int64_t* index) {
-  for (int64_t i = 0; i < schema.n_children; ++i) {
-    if (schema.children[i]->name != nullptr &&
-        name == schema.children[i]->name) {
-      *index = i;
-      return schema.children[i];
-    }
-  }
-  return nullptr;
-}
-
-// The column of that name, also a field of a struct; null: there is none.
-const ArrowSchema* FindColumn(const ArrowSchema& schema,
-                              const std::string& name,
-                              std::vector<int64_t>* path) {
-  int64_t index = 0;
-  if (const ArrowSchema* found = ChildOf(schema, name, &index)) {
-    path->push_back(index);
-    return found;
-  }
-  // Names with dots: the shortest struct first.
-  for (size_t dot = name.find('.'); dot != std::string::npos;
-       dot = name.find('.', dot + 1)) {
-    const ArrowSchema* const outer =
-        ChildOf(schema, name.substr(0, dot), &index);
-    if (outer == nullptr || TypeOf(*outer).kind != ArrowKind::kStruct) continue;
-    path->push_back(index);
-    const ArrowSchema* const found =
-        FindColumn(*outer, name.substr(dot + 1), path);
-    if (found != nullptr) return found;
-    path->pop_back();
-  }
-  return nullptr;
-}
-
-// Whether a slot takes the column.
-absl::Status CheckIds(const FeatureList::Slot& slot,
-                      const ArrowSchema& schema) {
-  const ArrowType type = TypeOf(schema);
-  const ArrowSchema* ids = &schema;
-  if (slot.is_sequence && type.kind != ArrowKind::kNull) {
-    if (!type.is_list() || schema.n_children != 1) {
-      return Refuse(slot.name, schema,
-                    ", and the feature is a sequence; legal are lists of ids");
-    }
-    ids = schema.children[0];
-  } else if (type.is_list()) {
-    return Refuse(slot.name, schema,
-                  ", and the feature has one id; make it a sequence");
-  }
-  OARLOCK_ASSIGN_OR_RETURN(const v1::IdType is, IdTypeOf(slot.name, *ids));
-  if (is == v1::AS_IT_IS) return absl::OkStatus();
-  if (slot.type == v1::INTEGER && is == v1::STRING) {
-    return Refuse(slot.name, schema,
-                  ", and the feature's ids are integers: its rows would all be "
-                  "new; convert the column, or give the feature another name");
-  }
-  if (slot.type == v1::STRING && is == v1::INTEGER) {
-    return Refuse(slot.name, schema,
-                  ", and the feature's ids are text: its rows would all be "
-                  "new; convert the column, or give the feature another name "
-                  "(type TEXT takes both)");
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 // A slot's column, and the keys of its values.
 class BlockWriter::SlotColumn {
@@ -417,6 +314,7 @@ absl::StatusOr<BlockWriter::Place> BlockWriter::Find(
 }
 
 absl::Status BlockWriter::Bind(const ArrowSchema& schema) {
+  num_columns_ = schema.n_children;
   const auto find_number = [&](const std::string& name, const char* kind,
                                std::unique_ptr<Place>* to) -> absl::Status {
     if (name.empty()) return absl::OkStatus();
@@ -488,6 +386,11 @@ BlockWriter::Column BlockWriter::ColumnOf(const Place& place,
 }
 
 absl::StatusOr<uint64_t> BlockWriter::Prepare(const ArrowArray& batch) {
+  if (batch.n_children != num_columns_ || batch.length < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the batch has ", batch.n_children, " columns and ", batch.length,
+        " rows; its schema has ", num_columns_, " columns"));
+  }
   const int64_t num_rows = batch.length;
   const size_t num_slots = slots_.size();
   shape_ = {};
@@ -664,51 +567,6 @@ void BlockWriter::WriteKeys(const ArrowArray& batch,
       }
     }
   }
-}
-
-namespace {
-
-// Whether the features take the columns of a file, whatever numbers they have.
-absl::Status CheckColumns(const FeatureList& features,
-                          const ArrowSchema& schema) {
-  v1::FeatureList message = features.message();
-  for (v1::Feature& feature : *message.mutable_features()) {
-    if (feature.has_sparse()) feature.mutable_sparse()->set_number(1);
-    if (feature.has_sequence()) feature.mutable_sequence()->set_number(1);
-  }
-  OARLOCK_ASSIGN_OR_RETURN(FeatureList numbered, FeatureList::Create(message));
-  return BlockWriter(std::move(numbered)).Bind(schema);
-}
-
-}  // namespace
-
-absl::StatusOr<FeatureList> ResolveTypes(const FeatureList& features,
-                                         const ArrowSchema& schema) {
-  v1::FeatureList message = features.message();
-  for (v1::Feature& feature : *message.mutable_features()) {
-    std::vector<int64_t> path;
-    const ArrowSchema* column = FindColumn(schema, feature.name(), &path);
-    if (column == nullptr) continue;
-    const bool is_list = TypeOf(*column).is_list() && column->n_children == 1;
-    const auto resolve = [&](auto* kind) -> absl::Status {
-      if (kind->type() != v1::AS_IT_IS || !kind->shares().empty()) {
-        return absl::OkStatus();
-      }
-      OARLOCK_ASSIGN_OR_RETURN(
-          const v1::IdType type,
-          IdTypeOf(feature.name(), is_list ? *column->children[0] : *column));
-      kind->set_type(type);
-      return absl::OkStatus();
-    };
-    if (feature.has_sparse()) {
-      OARLOCK_RETURN_IF_ERROR(resolve(feature.mutable_sparse()));
-    } else if (feature.has_sequence()) {
-      OARLOCK_RETURN_IF_ERROR(resolve(feature.mutable_sequence()));
-    }
-  }
-  OARLOCK_ASSIGN_OR_RETURN(FeatureList resolved, FeatureList::Create(message));
-  OARLOCK_RETURN_IF_ERROR(CheckColumns(resolved, schema));
-  return resolved;
 }
 
 }  // namespace oarlock::data

@@ -19,17 +19,6 @@
 
 namespace oarlock::data {
 
-// The type of the ids in a column, for a feature AS_IT_IS: STRING or INTEGER.
-// InvalidArgument names the column, its type and what is legal where ids cannot
-// be of that type. A column of nulls alone says nothing: AS_IT_IS.
-absl::StatusOr<v1::IdType> IdTypeOf(const std::string& column,
-                                    const ArrowSchema& schema);
-
-// The list with each feature AS_IT_IS made what its column is, where `schema`,
-// that of a file, has the column. Errors: as of BlockWriter::Bind.
-absl::StatusOr<FeatureList> ResolveTypes(const FeatureList& features,
-                                         const ArrowSchema& schema);
-
 // Thread-compatible. The memory of dictionaries that a batch has stays as it is
 // until the next Bind: their values are hashed once.
 class BlockWriter {
@@ -44,7 +33,8 @@ class BlockWriter {
   absl::Status Bind(const ArrowSchema& schema);
 
   // The bytes of the block of a batch. Keeps what Write needs; the batch stays
-  // until then. InvalidArgument: too many keys.
+  // until then. InvalidArgument: too many keys, or
+  // another number of columns than the schema has.
   absl::StatusOr<uint64_t> Prepare(const ArrowArray& batch);
   // Writes the block to `memory`, of so many bytes.
   void Write(const ArrowArray& batch, void* memory);
@@ -69,6 +59,8 @@ class BlockWriter {
   std::unique_ptr<Place> group_;
   std::vector<Place> dense_;
   std::vector<std::unique_ptr<SlotColumn>> slots_;
+  // Of the schema.
+  int64_t num_columns_ = 0;
   bool has_sequences_ = false;
   bool has_key_weights_ = false;
   // Of the batch that was prepared.

@@ -116,9 +116,13 @@ class _Reader:
         file = self._files.open(path)
         file.check(request["file"])
         try:
-            self._blocks.bind(file.schema)
+            bound = None
             try:
                 for at, batch, decoded in self._batches(file, begin, end):
+                    # Not the file's: columns that are not read are not in it.
+                    if bound is None or not batch.schema.equals(bound):
+                        bound = batch.schema
+                        self._blocks.bind(bound)
                     self._send(at, batch, decoded)
             except _Stopped:
                 pass

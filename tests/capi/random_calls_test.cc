@@ -21,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/random.h"
 #include "capi/include/oarlock/oarlock.h"
+#include "data/arrow/c_data.h"
 #include "tests/pserver/mini_job.h"
 
 namespace oarlock::capi {
@@ -34,7 +35,7 @@ int NumCalls() {
   return calls == nullptr ? 20000 : std::atoi(calls);
 }
 
-enum Kind { kClient, kOperation, kKeys, kStep, kKinds };
+enum Kind { kClient, kOperation, kKeys, kStep, kFeatures, kKinds };
 
 // Handles that were handed out, some of them closed since.
 class Handles {
@@ -151,6 +152,8 @@ class Caller {
   }
   // Mostly it has an end: what needs a session is reached.
   void Connect(oarlock_client client);
+  // One of the functions of features; `to` gets new ones.
+  oarlock_code CallFeatures(oarlock_features* to);
 
   RandomSequence random_;
   uint32_t table_of_a_ = 0;
@@ -172,6 +175,66 @@ void Caller::Connect(oarlock_client client) {
   if (code == OARLOCK_OK) oarlock_wait(operation, 2000, Error());
 }
 
+oarlock_code Caller::CallFeatures(oarlock_features* to) {
+  // A label and an id, of which each may be of a type that is refused.
+  static const char* const kFormats[] = {"l", "c", "l", "n", "g", "+l", "tsu:"};
+  ArrowSchema fields[2] = {};
+  ArrowSchema* children[2] = {&fields[0], &fields[1]};
+  for (int i = 0; i < 2; ++i) {
+    fields[i].name = i == 0 ? "y" : "u";
+    fields[i].format = Rarely() ? kFormats[Next() % 7] : "l";
+  }
+  const ArrowSchema schema = {
+      "+s",     "",      nullptr, 0,      Rarely() ? 1 : 2,
+      children, nullptr, nullptr, nullptr};
+  static const int64_t kValues[kArraySize] = {1, 0, 1};
+  static const void* buffers[2] = {nullptr, kValues};
+  ArrowArray columns[2] = {};
+  ArrowArray* arrays[2] = {&columns[0], &columns[1]};
+  for (ArrowArray& column : columns) {
+    column.length = kArraySize;
+    column.n_buffers = 2;
+    column.buffers = buffers;
+  }
+  const ArrowArray batch = {static_cast<int64_t>(Next() % kArraySize),
+                            0,
+                            0,
+                            1,
+                            Rarely() ? 1 : 2,
+                            buffers,
+                            arrays,
+                            nullptr,
+                            nullptr,
+                            nullptr};
+  const std::string list =
+      Rarely() ? Text()
+               : "{\"features\": [{\"name\": \"y\", \"label\": {}}, "
+                 "{\"name\": \"u\", \"sparse\": {\"type\": \"INTEGER\", "
+                 "\"number\": 1}}]}";
+  alignas(64) char memory[4096];
+  size_t size = 0;
+  uint64_t bytes = 0;
+  const oarlock_features features = Handle(kFeatures);
+  switch (Next() % 5) {
+    case 0:
+      return oarlock_features_create(list.data(), list.size(), to, Error());
+    case 1:
+      return oarlock_features_resolve(features, OrNull(&schema), memory,
+                                      sizeof memory, OrNull(&size), Error());
+    case 2:
+      return oarlock_features_bind(features, OrNull(&schema), Error());
+    case 3: {
+      const oarlock_code code =
+          oarlock_features_prepare(features, OrNull(&batch), &bytes, Error());
+      if (code != OARLOCK_OK) return code;
+      return oarlock_features_write(features, OrNull(&batch), OrNull(memory),
+                                    Rarely() ? 1 : sizeof memory, Error());
+    }
+    default:
+      return Rarely() ? oarlock_features_free(features, Error()) : OARLOCK_OK;
+  }
+}
+
 void Caller::CallAny() {
   uint64_t handle = 0;
   size_t size = 0;
@@ -191,7 +254,7 @@ void Caller::CallAny() {
   uint64_t* const to = OrNull(&handle);
   // Of what the call hands out.
   Kind kind = kOperation;
-  switch (Next() % 29) {
+  switch (Next() % 30) {
     case 0:
       if (handles_->has_clients() && !Rarely()) return;
       text_ = Rarely() ? Text() : config_;
@@ -338,6 +401,10 @@ void Caller::CallAny() {
       code = oarlock_call_begin(Handle(kClient), Next() % 2, text_.data(),
                                 text_.size(), other_text_.data(),
                                 other_text_.size(), to, Error());
+      break;
+    case 29:
+      kind = kFeatures;
+      code = CallFeatures(to);
       break;
     case 27:
       Text();

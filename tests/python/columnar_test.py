@@ -31,12 +31,12 @@ def table_of(rows, seed):
     score = np.sin(user) + np.cos(item * 3.0)
     lengths = random.integers(0, 3, rows)
     return pa.table({
+        "not read": pa.array(["x"] * rows),
         "item": pa.array([f"item {n}" for n in item]),
         "click": pa.array(random.random(rows) < 1 / (1 + np.exp(-3 * score))),
         "price": pa.array(random.random(rows) * 100, mask=random.random(rows) < .1),
         "user": pa.array(user),
         "clicked": pa.array([[f"item {n}" for n in range(length)] for length in lengths]),
-        "not read": pa.array(["x"] * rows),
     })
 
 
