@@ -33,8 +33,8 @@ class BlockWriter {
   absl::Status Bind(const ArrowSchema& schema);
 
   // The bytes of the block of a batch. Keeps what Write needs; the batch stays
-  // until then. InvalidArgument: too many keys, or
-  // another number of columns than the schema has.
+  // until then. InvalidArgument: too many keys, or another number of columns
+  // than the schema has.
   absl::StatusOr<uint64_t> Prepare(const ArrowArray& batch);
   // Writes the block to `memory`, of so many bytes.
   void Write(const ArrowArray& batch, void* memory);
