@@ -256,4 +256,10 @@ absl::Status ReaderProcess::Free(const Block& block) {
   return Send(request);
 }
 
+absl::Status ReaderProcess::Stop() {
+  v1::ReaderRequest request;
+  request.mutable_stop();
+  return Send(request);
+}
+
 }  // namespace oarlock::data

@@ -76,6 +76,8 @@ class ReaderProcess {
   };
   absl::StatusOr<std::optional<Block>> Next();
   absl::Status Free(const Block& block);
+  // The rest is not needed. Blocks that are on their way come, then nothing.
+  absl::Status Stop();
 
  private:
   // One that both processes map.
