@@ -53,25 +53,26 @@ absl::StatusOr<bool> RowFeed::Next(size_t reader, size_t batch_size,
 
 absl::StatusOr<bool> RowFeed::NextInTurn(size_t reader, size_t batch_size,
                                          Batch* batch, Items* items) {
-  while (waiting_[reader].empty()) {
-    Waiting taken;
-    OARLOCK_ASSIGN_OR_RETURN(const bool more,
-                             Fill(batch_size, &taken.batch, &taken.items));
-    if (!more) return false;
-    waiting_[turn_].push_back(std::move(taken));
-    turn_ = (turn_ + 1) % num_turns_;
+  std::deque<Waiting>& mine = waiting_[reader];
+  for (;;) {
     // The ranges of a block of bad rows alone are those of the next batch.
-    std::deque<Waiting>& mine = waiting_[reader];
-    if (!mine.empty() && mine.front().batch.num_examples == 0) {
+    while (!mine.empty() && mine.front().batch.num_examples == 0) {
       items->insert(items->end(), mine.front().items.begin(),
                     mine.front().items.end());
       mine.pop_front();
     }
+    if (!mine.empty()) break;
+    Waiting taken;
+    OARLOCK_ASSIGN_OR_RETURN(
+        const bool more, Fill(batch_size, &taken.batch, &taken.items));
+    if (!more) return false;
+    waiting_[turn_].push_back(std::move(taken));
+    turn_ = (turn_ + 1) % num_turns_;
   }
-  Waiting& next = waiting_[reader].front();
+  Waiting& next = mine.front();
   std::swap(*batch, next.batch);
   items->insert(items->end(), next.items.begin(), next.items.end());
-  waiting_[reader].pop_front();
+  mine.pop_front();
   return true;
 }
 
