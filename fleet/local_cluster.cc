@@ -1,7 +1,5 @@
 #include "fleet/local_cluster.h"
 
-#include "client/messages/input_messages.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "client/finite_push.h"
+#include "client/messages/input_messages.h"
 #include "client/range_messages.h"
 #include "pserver/checkpoint/part_loader.h"
 

@@ -10,7 +10,6 @@ namespace oarlock::coordinator {
 
 using google::protobuf::util::MessageDifferencer;
 
-
 absl::Status InputFiles::Check(const v1::DefineInputRequest& part) const {
   const auto found = inputs_.find(part.name());
   const bool is_new = found == inputs_.end();
@@ -30,9 +29,9 @@ absl::Status InputFiles::Check(const v1::DefineInputRequest& part) const {
         absl::StrCat("the job has ", kMaxInputs, " inputs; more are refused"));
   }
   if (bytes_ + part.ByteSizeLong() > kMaxBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the lists of files take more than ", kMaxBytes >> 20,
-        " MiB; name fewer files, or write larger ones"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the lists of files take more than ", kMaxBytes >> 20,
+                     " MiB; name fewer files, or write larger ones"));
   }
   return absl::OkStatus();
 }
@@ -67,9 +66,9 @@ absl::StatusOr<v1::GetInputResponse> InputFiles::Get(
   const auto found = inputs_.find(request.name());
   if (found == inputs_.end() || !IsWhole(found->second) ||
       request.part() >= found->second.size()) {
-    return absl::NotFoundError(absl::StrCat(
-        "part ", request.part(), " of input '", request.name(),
-        "' is not known"));
+    return absl::NotFoundError(absl::StrCat("part ", request.part(),
+                                            " of input '", request.name(),
+                                            "' is not known"));
   }
   const v1::DefineInputRequest& part = found->second[request.part()];
   v1::GetInputResponse response;

@@ -81,28 +81,27 @@ absl::Status CheckSame(const v1::FeatureList& before,
     }
     const v1::Feature was = WithoutNumber(*found->second);
     if (!MessageDifferencer::Equals(was, WithoutNumber(feature))) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the job goes on with feature ", Written(was), ", and --features has ",
-          Written(feature), kAdvice));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the job goes on with feature ", Written(was),
+                       ", and --features has ", Written(feature), kAdvice));
     }
     features.erase(found);
   }
   if (features.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the job goes on with feature ",
-                   Written(*features.begin()->second),
-                   ", and --features does not have it", kAdvice));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the job goes on with feature ", Written(*features.begin()->second),
+      ", and --features does not have it", kAdvice));
 }
 
 }  // namespace
 
 absl::StatusOr<v1::FeatureList> JobFeatures::Number(
     const v1::FeatureList& list) const {
-  const bool is_sorted = std::is_sorted(
-      list.features().begin(), list.features().end(),
-      [](const v1::Feature& a, const v1::Feature& b) {
-        return a.name() < b.name();
-      });
+  const bool is_sorted =
+      std::is_sorted(list.features().begin(), list.features().end(),
+                     [](const v1::Feature& a, const v1::Feature& b) {
+                       return a.name() < b.name();
+                     });
   if (!is_sorted) {
     return absl::InvalidArgumentError(
         "the features do not stand in the order of their names");

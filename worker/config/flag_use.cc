@@ -311,7 +311,7 @@ absl::Status CheckDenseNorm(const v1::JobConfig& config) {
       return WithoutEffect(config, "dense_norm", Saying(config, "dense_dim"),
                            "give --dense_dim 1 or more");
     case data::DataOptions::Format::kLibsvm:
-    case data::DataOptions::Format::kParquet:
+    case data::DataOptions::Format::kColumns:
       break;
   }
   return WithoutEffect(
