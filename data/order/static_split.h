@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "data/batch.h"
 #include "data/order/example_intervals.h"
 #include "data/order/position_runs.h"
 #include "data/range_source.h"

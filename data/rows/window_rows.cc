@@ -35,8 +35,10 @@ absl::Status WindowRows::Enter(uint32_t window, Batch* batch) {
   uint64_t begin = 0;
   for (const uint32_t unit : entered.units) {
     const DataRange& range = rows_->options().units[unit];
-    Part part = {
-        .begin = begin, .source = range.source, .first_row = range.begin};
+    Part part;
+    part.begin = begin;
+    part.source = range.source;
+    part.first_row = range.begin;
     OARLOCK_ASSIGN_OR_RETURN(
         part.unit, memory_->Load(unit, rows_.get(), &batch->num_decoded_rows));
     parts_.push_back(std::move(part));
