@@ -7,6 +7,8 @@ They are FlatBuffers: https://arrow.apache.org/docs/format/Columnar.html.
 import struct
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
+from oarlock import _stores
+
 MAGIC = b"ARROW1"
 _CONTINUATION = 0xFFFFFFFF
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
@@ -150,8 +152,7 @@ class _Walk:
         return self._batch.buffers[begin:self.next]
 
     def _skip(self, kind: Any) -> None:
-        import pyarrow as pa
-
+        pa = _stores.pyarrow()
         types = pa.types
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type

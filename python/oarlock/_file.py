@@ -1,9 +1,13 @@
 """What files of every format have in common."""
 
+import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
 from oarlock import errors
 from oarlock import _stores
+
+# Of a group that is read piece by piece.
+_CHECK_EVERY_S = 1.0
 
 
 class Wanted(NamedTuple):
@@ -84,8 +88,22 @@ class File:
         """Whether the file at the place is still the one that was opened."""
         return _stores.stat(self.place) == self.stat
 
-    def check_unchanged(self) -> None:
-        """Raises where another file has taken the place meanwhile."""
+    def checked_pieces(self, group: int) -> Iterator[Any]:
+        """As pieces; raises where another file has taken the place meanwhile: its bytes
+        may be among those that were read."""
+        checked = -_CHECK_EVERY_S
+        is_checked = False
+        for piece in self.pieces(group):
+            now = time.monotonic()
+            is_checked = now - checked >= _CHECK_EVERY_S
+            if is_checked:
+                self._check_unchanged()
+                checked = now
+            yield piece
+        if not is_checked:
+            self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
         now = _stores.stat(self.place)
         if now != self.stat:
             raise errors.FailedPreconditionError(

@@ -8,6 +8,8 @@ from oarlock import _file, _parquet_footer, _stores
 # Bytes of a value in memory, by its type in the file.
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8,
            "BYTE_ARRAY": 8}
+# Of a file whose columns are looked up in its footer: some 50 us each.
+_MAX_CHUNKS = 40000
 # A piece's read of a column from the file.
 _MAX_BUFFER = 8 << 20
 _MIN_BUFFER = 1 << 16
@@ -48,25 +50,28 @@ class ParquetFile(_file.File):
         # Not ahead, and no column as a whole. A dictionary would come with each batch.
         buffer_size = max(_MIN_BUFFER, min(
             _MAX_BUFFER, self.wanted.memory_bytes // (4 * max(1, len(leaves)))))
+        yield from self._by_pages(group, leaves, self.wanted.block_rows, buffer_size)
+
+    def first_rows(self, rows: int) -> Any:
+        for group, size in enumerate(self.group_rows):
+            if size:
+                return next(self._by_pages(group, None, rows, _MIN_BUFFER))
+        return self.schema.empty_table()
+
+    def _by_pages(self, group: int, leaves: Optional[List[str]], rows: int,
+                  buffer_size: int) -> Iterator[Any]:
+        """Tables of so many rows."""
+        pa = _stores.pyarrow()
         file = self._parquet.ParquetFile(
             self._handle, metadata=self._metadata, pre_buffer=False,
             buffer_size=buffer_size)
-        pa = _stores.pyarrow()
-        for batch in file.iter_batches(self.wanted.block_rows, row_groups=[group],
-                                       columns=leaves, use_threads=False):
+        for batch in file.iter_batches(rows, row_groups=[group], columns=leaves,
+                                       use_threads=False):
             yield pa.Table.from_batches([batch])
-
-    def first_rows(self, rows: int) -> Any:
-        pa = _stores.pyarrow()
-        for batch in self._file.iter_batches(rows, use_threads=False):
-            return pa.Table.from_batches([batch])
-        return self.schema.empty_table()
 
     def _leaves(self, group: int) -> Tuple[List[str], FrozenSet[str], int]:
         """Paths of the columns in the file, those that are read as dictionaries, and what
         they take in memory, about."""
-        if self._dictionaries is None:
-            self._dictionaries = _parquet_footer.by_group(self._metadata)
         described = self._metadata.row_group(group)
         leaves, dictionaries, size = [], set(), 0
         for i in range(described.num_columns):
@@ -77,14 +82,24 @@ class ParquetFile(_file.File):
                 continue
             leaves.append(path)
             size += column.total_uncompressed_size
-            if (column.physical_type == "BYTE_ARRAY"
-                    and path in self._dictionaries[group]
-                    and name in self.wanted.texts):
+            if not column.has_dictionary_page:
+                continue
+            if (column.physical_type == "BYTE_ARRAY" and name in self.wanted.texts
+                    and self._is_dictionary(group, path)):
                 dictionaries.add(path)
                 size += 4 * column.num_values
-            elif column.has_dictionary_page:
+            else:
                 size += _WIDTHS.get(column.physical_type, 16) * column.num_values
         return leaves, frozenset(dictionaries), size
+
+    def _is_dictionary(self, group: int, path: str) -> bool:
+        """Whether all pages of a column are of a dictionary."""
+        if self._dictionaries is None:
+            metadata = self._metadata
+            self._dictionaries = _parquet_footer.by_group(metadata) if (
+                metadata.num_row_groups * metadata.num_columns <= _MAX_CHUNKS) else (
+                    [set()] * metadata.num_row_groups)
+        return path in self._dictionaries[group]
 
     def _reader(self, dictionaries: FrozenSet[str]) -> Any:
         if dictionaries not in self._readers:

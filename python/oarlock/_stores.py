@@ -81,12 +81,11 @@ class Stores:
 
     def locate(self, url: str) -> Place:
         """Where that is. A path without a scheme is one of the disk."""
-        fs = pyarrow("pyarrow.fs")
         if "://" not in url:
-            return Place(fs.LocalFileSystem(), os.path.abspath(url), "")
+            return Place(self._filesystem("file", "", url)[0], os.path.abspath(url), "")
         scheme, bucket, inner = _split(url)
         if scheme == "file":
-            return Place(fs.LocalFileSystem(), "/" + inner.lstrip("/"), "file://")
+            return Place(self._filesystem("file", "", url)[0], "/" + inner, "file://")
         if scheme in ("s3", "gs"):
             return Place(self._filesystem(scheme, bucket, url)[0],
                          f"{bucket}/{inner}".rstrip("/"), f"{scheme}://")
@@ -170,6 +169,8 @@ class Stores:
             raise errors.FailedPreconditionError(
                 f"'{url}': this pyarrow has no {scheme}://; install the one of PyPI: pip "
                 "install pyarrow")
+        if scheme == "file":
+            return fs.LocalFileSystem()
         if scheme == "s3":
             return self._make_s3(bucket)
         if scheme == "gs":
@@ -234,7 +235,7 @@ def stat(place: Place, opened: Any = None) -> Stat:
                 return Stat(int(info["size"]), str(info[name]))
     info = filesystem.get_file_info(place.path)
     if info.type == pyarrow("pyarrow.fs").FileType.NotFound:
-        raise errors.NotFoundError(f"'{place.prefix}{place.path}' is not there any more")
+        raise errors.NotFoundError("is not there any more")
     return Stat(info.size or 0, str(info.mtime_ns))
 
 
