@@ -72,6 +72,9 @@ absl::StatusOr<std::unique_ptr<ReaderProcess>> ReaderProcess::Start(
   begin.set_block_rows(options.block_rows);
   begin.set_num_memories(options.num_memories);
   begin.set_memory_bytes(options.memory_bytes);
+  begin.set_format(options.format);
+  begin.set_prepare(options.prepare);
+  begin.set_read_timeout_s(absl::ToDoubleSeconds(options.read_timeout));
   OARLOCK_RETURN_IF_ERROR(process->Send(request));
   OARLOCK_ASSIGN_OR_RETURN(const v1::ReaderResponse response,
                            process->Receive());

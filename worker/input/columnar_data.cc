@@ -33,6 +33,10 @@ data::ReaderOptions ReaderOptionsOf(const v1::JobConfig& config,
     options.command[0] = python->second;
   }
   if (!config.python().empty()) options.command[0] = config.python();
+  options.format = config.data_format() == "arrow" ? v1::BeginReading::ARROW
+                   : config.data_format() == "csv" ? v1::BeginReading::CSV
+                                                   : v1::BeginReading::PARQUET;
+  options.prepare = config.prepare();
   options.memory_bytes = static_cast<uint64_t>(config.reader_memory_mb()) << 20;
   options.read_timeout = absl::Seconds(config.read_timeout_s());
   options.while_silent = data.while_silent;
