@@ -18,6 +18,9 @@ namespace {
 constexpr const char* kStages[] = {"read",    "pull", "wait_pull",
                                    "compute", "push", "wait_push"};
 
+// A folder may have any name.
+using Handler = nlohmann::ordered_json::error_handler_t;
+
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 nlohmann::json NumberOrNull(double value) {
@@ -25,7 +28,7 @@ nlohmann::json NumberOrNull(double value) {
   return value;
 }
 
-nlohmann::ordered_json EvaluationJson(const v1::Evaluation& evaluation) {
+nlohmann::ordered_json ToJson(const v1::Evaluation& evaluation) {
   return {{"phase_name", evaluation.work()},
           {"file", evaluation.file()},
           {"examples", evaluation.examples()},
@@ -167,6 +170,7 @@ std::string SummaryJson(const TrainingSummary& summary) {
     json["stage_seconds_per_step"][stage] = seconds;
   }
   json["stop_reason"] = summary.stop_reason;
+  json["checkpoint"] = summary.checkpoint;
   json["warnings"] = summary.warnings;
   json["version"] = summary.version;
   json["train_files_digest"] = summary.train_files_digest;
@@ -175,11 +179,14 @@ std::string SummaryJson(const TrainingSummary& summary) {
   for (const auto& [name, value] : summary.flags) json["flags"][name] = value;
   json["evaluations"] = nlohmann::ordered_json::array();
   for (const v1::Evaluation& evaluation : summary.evaluations) {
-    json["evaluations"].push_back(EvaluationJson(evaluation));
+    json["evaluations"].push_back(ToJson(evaluation));
   }
-  // A folder may have any name.
-  using Handler = nlohmann::ordered_json::error_handler_t;
   return json.dump(2, ' ', /*ensure_ascii=*/false, Handler::replace);
+}
+
+std::string EvaluationJson(const v1::Evaluation& evaluation) {
+  return ToJson(evaluation)
+      .dump(-1, ' ', /*ensure_ascii=*/false, Handler::replace);
 }
 
 absl::Status WriteSummary(const TrainingSummary& summary,
@@ -232,6 +239,7 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.dense_staleness_p99 = number("dense_staleness_p99", kNothing);
   summary.row_cache_hit_rate = number("row_cache_hit_rate", kNothing);
   summary.stop_reason = text("stop_reason");
+  summary.checkpoint = text("checkpoint");
   summary.version = text("version");
   summary.train_files_digest = text("train_files_digest");
   summary.test_files_digest = text("test_files_digest");

@@ -57,6 +57,8 @@ struct TrainingSummary {
   std::vector<std::string> warnings;
   // Why training was stopped before its data ended; empty: it was not.
   std::string stop_reason;
+  // Folder of the checkpoint at the end; empty: none was made.
+  std::string checkpoint;
   // Seconds per stage and step of the last epoch, by stage name.
   std::vector<std::pair<std::string, double>> stage_seconds_per_step;
 };
@@ -64,6 +66,9 @@ struct TrainingSummary {
 // Everything that the coordinator knows; model, mode and seconds are the
 // caller's.
 TrainingSummary SummaryOf(const v1::JobStatusResponse& status);
+
+// One line of JSON, as it stands in the summary.
+std::string EvaluationJson(const v1::Evaluation& evaluation);
 
 // The summary as one JSON object; what is not known is null.
 std::string SummaryJson(const TrainingSummary& summary);
