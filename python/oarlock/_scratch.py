@@ -1,0 +1,215 @@
+"""Data in memory, as files that the engine reads."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any, Dict, Iterable, Iterator, List, Optional
+
+from oarlock import errors
+
+# Rows of a group, which a worker leases as a whole.
+GROUP_ROWS = 65536
+_MB = 1 << 20
+
+
+class Scratch:
+    """A folder for data in memory, and how much it may hold.
+
+    Attributes:
+        folder: it is made when something is written.
+    """
+
+    def __init__(self, folder: str, limit_mb: int) -> None:
+        self.folder = folder
+        self._limit_mb = limit_mb
+        self._used = 0
+
+    def paths(self, what: str, value: Any) -> List[str]:
+        """Paths that the engine reads for `value`, which is written if it is no path.
+
+        Args:
+            what: the name of the argument, for errors and for the file.
+            value: a path, pattern or URL, a list of them, or data in memory.
+        """
+        if isinstance(value, (str, os.PathLike)):
+            return [_path(what, value)]
+        if isinstance(value, (list, tuple)):
+            if not value:
+                raise errors.InvalidArgumentError(
+                    f"{what} is an empty list; give paths, or data in memory")
+            if all(isinstance(each, (str, os.PathLike)) for each in value):
+                return [_path(what, each) for each in value]
+        return [self._write(what, value)]
+
+    def _write(self, what: str, value: Any) -> str:
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise errors.NotFoundError(
+                f"{what} in memory needs pyarrow; pip install pyarrow, or give "
+                "files") from None
+        self._check_room(what, _known_bytes(value))
+        os.makedirs(self.folder, exist_ok=True)
+        path = os.path.join(self.folder, f"{what}.parquet")
+        try:
+            self._write_groups(what, _groups(what, value), path)
+        except errors.Error:
+            raise
+        except OSError as failure:
+            raise errors.ResourceExhaustedError(
+                f"{what} cannot be written to {path}: {failure.strerror or failure}; "
+                "free some room, or name another folder by TMPDIR") from None
+        except pa.ArrowException as failure:
+            raise errors.InvalidArgumentError(
+                f"{what} cannot be written as columns: {_one_line(failure)}") from None
+        return path
+
+    def _write_groups(self, what: str, groups: Iterator[Any], path: str) -> None:
+        import pyarrow.parquet as pq
+
+        writer: Any = None
+        written = 0
+        with open(path, "wb") as file:
+            try:
+                for group in groups:
+                    if writer is None:
+                        writer = pq.ParquetWriter(file, group.schema)
+                    # A group in memory is larger than in the file.
+                    self._check_limit(what, written + group.nbytes)
+                    writer.write_table(group, row_group_size=GROUP_ROWS)
+                    written = file.tell()
+            finally:
+                if writer is not None:
+                    writer.close()
+        if writer is None:
+            raise errors.InvalidArgumentError(
+                f"{what} is an iterable without an element; its first one says which "
+                "columns there are")
+        self._used += written
+
+    def _check_limit(self, what: str, size: int) -> None:
+        if self._used + size > self._limit_mb * _MB:
+            raise errors.ResourceExhaustedError(
+                f"{what} in memory takes more than scratch_mb={self._limit_mb} of "
+                f"{os.path.dirname(self.folder)}; give a larger one, or write Parquet "
+                "files and give their paths")
+
+    def _check_room(self, what: str, known: int) -> None:
+        """Before a byte is written, of data that says how large it is."""
+        self._check_limit(what, known)
+        parent = os.path.dirname(self.folder)
+        free = shutil.disk_usage(parent).free
+        if known > free:
+            raise errors.ResourceExhaustedError(
+                f"{what} has {known // _MB} MB, and {parent} has room for "
+                f"{free // _MB}; name another folder by TMPDIR")
+
+
+def _path(what: str, value: Any) -> str:
+    path = os.fspath(value)
+    if not isinstance(path, str) or not path:
+        raise errors.InvalidArgumentError(
+            f"{what} has the path {path!r}; legal is text that names files")
+    return path
+
+
+def _one_line(failure: BaseException) -> str:
+    return " ".join(str(failure).split())[:500]
+
+
+def _known_bytes(value: Any) -> int:
+    """Of its arrays, where they say it."""
+    if isinstance(value, Mapping):
+        return sum(_known_bytes(each) for each in value.values())
+    size = getattr(value, "nbytes", 0)
+    return size if isinstance(size, int) else 0
+
+
+def _column(values: Any) -> Any:
+    """A column of a dict; each row of a matrix is a list."""
+    import pyarrow as pa
+
+    if getattr(values, "ndim", 1) != 2:
+        return values
+    rows, length = values.shape
+    offsets = pa.array(range(0, rows * length + 1, length) if length
+                       else [0] * (rows + 1), pa.int64())
+    return pa.LargeListArray.from_arrays(offsets, pa.array(values.reshape(-1)))
+
+
+def _batches(value: Any) -> Optional[Iterable[Any]]:
+    """Record batches of one value; None: it is no table."""
+    import pyarrow as pa
+
+    if hasattr(value, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(value)
+    if hasattr(value, "__arrow_c_array__"):
+        batch = pa.record_batch(value)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    if isinstance(value, Mapping):
+        columns: Dict[str, Any] = {name: _column(each) for name, each in value.items()}
+        return pa.table(columns).to_reader()
+    return None
+
+
+def _tables(what: str, value: Any) -> Iterator[Any]:
+    """Tables of all of the data, all with the columns of the first one."""
+    import pyarrow as pa
+
+    whole = _batches(value)
+    if whole is not None:
+        # One without a row has a schema, too.
+        yield whole.schema.empty_table()  # type: ignore[attr-defined]
+        for batch in whole:
+            yield pa.Table.from_batches([batch])
+        return
+    if isinstance(value, (bytes, bytearray)) or not isinstance(value, Iterable):
+        raise errors.InvalidArgumentError(
+            f"{what} is of type {type(value).__name__}; legal are paths, what has "
+            "__arrow_c_stream__ (a table of pyarrow or polars, a frame of pandas 2.2), "
+            "a dict of arrays, or an iterable of these")
+    schema: Any = None
+    for number, each in enumerate(value):
+        reader = _batches(each)
+        if reader is None:
+            raise errors.InvalidArgumentError(
+                f"element {number} of {what} is of type {type(each).__name__}; legal "
+                "are what has __arrow_c_stream__, and a dict of arrays")
+        if schema is None:
+            schema = reader.schema  # type: ignore[attr-defined]
+            yield schema.empty_table()
+        for batch in reader:
+            table = pa.Table.from_batches([batch])
+            if table.schema != schema:
+                try:
+                    table = table.select(schema.names).cast(schema)
+                except (pa.ArrowException, KeyError, ValueError) as failure:
+                    raise errors.InvalidArgumentError(
+                        f"element {number} of {what} has other columns than the first "
+                        f"one: {_one_line(failure)}") from None
+            yield table
+
+
+def _groups(what: str, value: Any) -> Iterator[Any]:
+    """The same in tables of GROUP_ROWS rows, but for the last one."""
+    import pyarrow as pa
+
+    pending: List[Any] = []
+    rows = 0
+    empty: Any = None
+    for table in _tables(what, value):
+        if empty is None:
+            empty = table.schema.empty_table()
+        begin = 0
+        while begin < table.num_rows:
+            piece = table.slice(begin, GROUP_ROWS - rows)
+            pending.append(piece)
+            rows += piece.num_rows
+            begin += piece.num_rows
+            if rows == GROUP_ROWS:
+                yield pa.concat_tables(pending)
+                pending, rows = [], 0
+    if pending:
+        yield pa.concat_tables(pending)
+    elif empty is not None:
+        yield empty
