@@ -1,9 +1,11 @@
 """Data in memory, as files that the engine reads."""
 
+import importlib
 import os
 import shutil
+import types
 from collections.abc import Mapping
-from typing import Any, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Type
 
 from oarlock import errors
 
@@ -42,46 +44,25 @@ class Scratch:
         return [self._write(what, value)]
 
     def _write(self, what: str, value: Any) -> str:
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise errors.NotFoundError(
-                f"{what} in memory needs pyarrow; pip install pyarrow, or give "
-                "files") from None
+        pa = _pyarrow()
         self._check_room(what, _known_bytes(value))
         os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, f"{what}.parquet")
         try:
             self._write_groups(what, _groups(what, value), path)
-        except errors.Error:
-            raise
-        except OSError as failure:
-            raise errors.ResourceExhaustedError(
-                f"{what} cannot be written to {path}: {failure.strerror or failure}; "
-                "free some room, or name another folder by TMPDIR") from None
         except pa.ArrowException as failure:
             raise errors.InvalidArgumentError(
                 f"{what} cannot be written as columns: {_one_line(failure)}") from None
         return path
 
     def _write_groups(self, what: str, groups: Iterator[Any], path: str) -> None:
-        import pyarrow.parquet as pq
-
-        writer: Any = None
         written = 0
-        with open(path, "wb") as file:
-            try:
-                for group in groups:
-                    if writer is None:
-                        writer = pq.ParquetWriter(file, group.schema)
-                    # A group in memory is larger than in the file.
-                    self._check_limit(what, written + group.nbytes)
-                    writer.write_table(group, row_group_size=GROUP_ROWS)
-                    written = file.tell()
-            finally:
-                if writer is not None:
-                    writer.close()
-        if writer is None:
+        with _File(what, path) as file:
+            for group in groups:
+                # A group in memory is larger than in the file.
+                self._check_limit(what, written + group.nbytes)
+                written = file.write(group)
+        if not written:
             raise errors.InvalidArgumentError(
                 f"{what} is an iterable without an element; its first one says which "
                 "columns there are")
@@ -103,6 +84,54 @@ class Scratch:
             raise errors.ResourceExhaustedError(
                 f"{what} has {known // _MB} MB, and {parent} has room for "
                 f"{free // _MB}; name another folder by TMPDIR")
+
+
+class _File:
+    """A file of Parquet that is written. A context manager."""
+
+    def __init__(self, what: str, path: str) -> None:
+        self._what, self._path = what, path
+        self._file: Any = None
+        self._writer: Any = None
+
+    def __enter__(self) -> "_File":
+        self._file = self._call(lambda: open(self._path, "wb"))
+        return self
+
+    def write(self, group: Any) -> int:
+        """Writes a table as a group; returns the bytes of the file until now."""
+        if self._writer is None:
+            parquet = _pyarrow("pyarrow.parquet")
+            self._writer = parquet.ParquetWriter(self._file, group.schema)
+        self._call(lambda: self._writer.write_table(group, row_group_size=GROUP_ROWS))
+        return int(self._file.tell())
+
+    def __exit__(self, kind: Optional[Type[BaseException]],
+                 error: Optional[BaseException],
+                 trace: Optional[types.TracebackType]) -> None:
+        try:
+            if self._writer is not None:
+                self._call(self._writer.close)
+        finally:
+            self._file.close()
+
+    def _call(self, step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except OSError as failure:
+            raise errors.ResourceExhaustedError(
+                f"{self._what} cannot be written to {self._path}: "
+                f"{failure.strerror or failure}; free some room, or name another "
+                "folder by TMPDIR") from None
+
+
+def _pyarrow(module: str = "pyarrow") -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise errors.NotFoundError(
+            "data in memory is written with pyarrow, which is not installed; pip "
+            "install pyarrow, or give files") from None
 
 
 def _path(what: str, value: Any) -> str:
@@ -127,8 +156,7 @@ def _known_bytes(value: Any) -> int:
 
 def _column(values: Any) -> Any:
     """A column of a dict; each row of a matrix is a list."""
-    import pyarrow as pa
-
+    pa = _pyarrow()
     if getattr(values, "ndim", 1) != 2:
         return values
     rows, length = values.shape
@@ -137,10 +165,9 @@ def _column(values: Any) -> Any:
     return pa.LargeListArray.from_arrays(offsets, pa.array(values.reshape(-1)))
 
 
-def _batches(value: Any) -> Optional[Iterable[Any]]:
+def _batches(value: Any) -> Any:
     """Record batches of one value; None: it is no table."""
-    import pyarrow as pa
-
+    pa = _pyarrow()
     if hasattr(value, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(value)
     if hasattr(value, "__arrow_c_array__"):
@@ -148,18 +175,22 @@ def _batches(value: Any) -> Optional[Iterable[Any]]:
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     if isinstance(value, Mapping):
         columns: Dict[str, Any] = {name: _column(each) for name, each in value.items()}
-        return pa.table(columns).to_reader()
+        try:
+            return pa.table(columns).to_reader()
+        except TypeError as failure:
+            raise errors.InvalidArgumentError(
+                f"a dict has something that is no array: {_one_line(failure)}"
+            ) from None
     return None
 
 
 def _tables(what: str, value: Any) -> Iterator[Any]:
     """Tables of all of the data, all with the columns of the first one."""
-    import pyarrow as pa
-
+    pa = _pyarrow()
     whole = _batches(value)
     if whole is not None:
         # One without a row has a schema, too.
-        yield whole.schema.empty_table()  # type: ignore[attr-defined]
+        yield whole.schema.empty_table()
         for batch in whole:
             yield pa.Table.from_batches([batch])
         return
@@ -176,7 +207,7 @@ def _tables(what: str, value: Any) -> Iterator[Any]:
                 f"element {number} of {what} is of type {type(each).__name__}; legal "
                 "are what has __arrow_c_stream__, and a dict of arrays")
         if schema is None:
-            schema = reader.schema  # type: ignore[attr-defined]
+            schema = reader.schema
             yield schema.empty_table()
         for batch in reader:
             table = pa.Table.from_batches([batch])
@@ -192,8 +223,7 @@ def _tables(what: str, value: Any) -> Iterator[Any]:
 
 def _groups(what: str, value: Any) -> Iterator[Any]:
     """The same in tables of GROUP_ROWS rows, but for the last one."""
-    import pyarrow as pa
-
+    pa = _pyarrow()
     pending: List[Any] = []
     rows = 0
     empty: Any = None
