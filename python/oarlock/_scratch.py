@@ -14,6 +14,13 @@ GROUP_ROWS = 65536
 _MB = 1 << 20
 
 
+def is_paths(value: Any) -> bool:
+    """Whether it names files, and is no data in memory."""
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(each, (str, os.PathLike)) for each in value)
+    return isinstance(value, (str, os.PathLike))
+
+
 class Scratch:
     """A folder for data in memory, and how much it may hold.
 
@@ -33,15 +40,13 @@ class Scratch:
             what: the name of the argument, for errors and for the file.
             value: a path, pattern or URL, a list of them, or data in memory.
         """
-        if isinstance(value, (str, os.PathLike)):
-            return [_path(what, value)]
-        if isinstance(value, (list, tuple)):
-            if not value:
-                raise errors.InvalidArgumentError(
-                    f"{what} is an empty list; give paths, or data in memory")
-            if all(isinstance(each, (str, os.PathLike)) for each in value):
-                return [_path(what, each) for each in value]
-        return [self._write(what, value)]
+        if isinstance(value, (list, tuple)) and not value:
+            raise errors.InvalidArgumentError(
+                f"{what} is an empty list; give paths, or data in memory")
+        if not is_paths(value):
+            return [self._write(what, value)]
+        return [_path(what, each) for each in
+                (value if isinstance(value, (list, tuple)) else [value])]
 
     def _write(self, what: str, value: Any) -> str:
         pa = _pyarrow()

@@ -13,7 +13,7 @@ from oarlock import _find, cluster, errors
 from oarlock import features as features_module
 from oarlock._job_process import Event, JobProcess, failure_of
 from oarlock._progress import ProgressDisplay
-from oarlock._scratch import Scratch
+from oarlock._scratch import Scratch, is_paths
 
 # Flags that arguments of train() stand for.
 _ARGUMENTS = {
@@ -29,6 +29,7 @@ _NO_METRICS = ("phase_name", "file", "examples", "trained_examples", "trained_st
                "unix_seconds", "best", "checkpoint")
 
 Servers = Union[int, str, Sequence[str], cluster.LocalCluster]
+FeatureList = Union[features_module.Features, Sequence[features_module.Feature]]
 PathLike = Union[str, "os.PathLike[str]"]
 
 
@@ -137,7 +138,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def train(model: str,
-          features: "Union[features_module.Features, Sequence[features_module.Feature], None]" = None,
+          features: Optional[FeatureList] = None,
           *, data: Any = None, test: Any = None, servers: Servers = 1,
           workers: int = 1, load: Optional[PathLike] = None,
           checkpoint_dir: Optional[PathLike] = None,
@@ -276,12 +277,11 @@ class _Call:
                                   ("test", "test_files", self._test)):
             if value is None:
                 continue
-            paths = scratch.paths(what, value)
-            if self._features is None and paths[0].startswith(scratch.folder):
+            if self._features is None and not is_paths(value):
                 raise errors.InvalidArgumentError(
                     f"{what} is in memory, and features are not given, which say what "
                     "the columns are; give features")
-            words += [f"--{flag}={path}" for path in paths]
+            words += [f"--{flag}={path}" for path in scratch.paths(what, value)]
         flags.update(self._server_flags(folder))
         if self._load is not None:
             flags["load"] = os.fspath(self._load)
