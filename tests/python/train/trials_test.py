@@ -7,8 +7,9 @@ import pathlib
 import threading
 import unittest
 
-from oarlock_testing import children_of, descriptors, eventually, oarlock, thread_names
-from train_testing import FLAGS, FEATURES, Temporary, columns, generate, run, table
+from train_testing import (FEATURES, FLAGS, Temporary, children_of, columns,
+                           descriptors, eventually, generate, oarlock, run, table,
+                           thread_names)
 
 TRIALS = 20
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from oarlock_testing import oarlock
-from train_testing import FEATURES, FLAGS, Temporary, columns, generate, run, table
+from train_testing import (FEATURES, FLAGS, Temporary, columns, generate, oarlock, run,
+                           table)
 
 ROWS = 3000
 

@@ -15,8 +15,8 @@ import nbclient
 import nbformat
 import pyarrow.parquet as pq
 
-from oarlock_testing import eventually, is_stopped, oarlock, processes_named
-from train_testing import FEATURES, FLAGS, run, table
+from train_testing import (FEATURES, FLAGS, eventually, is_stopped, oarlock,
+                           processes_named, run, table)
 
 HERE = pathlib.Path(__file__).absolute().parent
 

@@ -3,14 +3,19 @@
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
 import pyarrow as pa
 
-from oarlock_testing import eventually, oarlock, processes_named
+sys.path.insert(0, str(pathlib.Path(__file__).absolute().parent.parent))
 
-from oarlock import _find  # The path is set by now.
+from oarlock_testing import (  # noqa: E402
+    children_of, descriptors, eventually, is_stopped, oarlock, processes_named,
+    thread_names)
+
+from oarlock import _find  # noqa: E402: the path is set by now
 
 FEATURES = oarlock.Features([
     oarlock.Label("click"), oarlock.DenseFeature("price", transform="log1p"),
@@ -79,4 +84,6 @@ class Temporary:
                         processes_named(str(self.path)))
 
 
-__all__ = ["FEATURES", "FLAGS", "Temporary", "columns", "generate", "run", "table"]
+__all__ = ["FEATURES", "FLAGS", "Temporary", "children_of", "columns", "descriptors",
+           "eventually", "generate", "is_stopped", "oarlock", "processes_named", "run",
+           "table", "thread_names"]
