@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Un
 
 from oarlock import _find, cluster, errors
 from oarlock import features as features_module
-from oarlock._job_process import Event, JobProcess, failure_of
+from oarlock._job_process import JobProcess, failure_of
 from oarlock._progress import ProgressDisplay
 from oarlock._scratch import Scratch, is_paths
 
@@ -328,8 +328,8 @@ class _Call:
                     code = self._follow(process, display)
                 except KeyboardInterrupt:
                     display.clear()
-                    self._end_early(process, "interrupted in Python")
-                    raise self._interrupted(folder) from None
+                    code = self._end_early(process, "interrupted in Python")
+                    raise self._interrupted(folder, code) from None
                 except BaseException as failure:
                     display.clear()
                     self._end_early(
@@ -367,17 +367,17 @@ class _Call:
         self._evaluations.append(evaluation)
         return evaluation
 
-    def _end_early(self, process: JobProcess, reason: str) -> None:
-        """Ends the job with a checkpoint, and waits for the end."""
+    def _end_early(self, process: JobProcess, reason: str) -> int:
+        """Ends the job with a checkpoint, and waits for the end; its exit code."""
         if self._servers == 0:
             process.kill()
         else:
             # Servers that stay are not this job's to end.
             process.command(f"{'stop' if self._stays else 'drain'} {reason}")
         while True:
-            event: Event = process.next_event()
+            event = process.next_event()
             if event.kind == "end":
-                return
+                return int(event.content)
             if event.kind == "evaluation":
                 self._take(event.content)
             elif event.kind == "answer" and event.content[1]:
@@ -409,16 +409,18 @@ class _Call:
         if code == 2:
             return errors.InvalidArgumentError(text)
         logs = self._logs(folder)
-        if not os.path.isdir(logs):
-            return errors.TrainingError(text, None)
+        try:
+            os.makedirs(logs, exist_ok=True)
+            with open(os.path.join(logs, "trainlog"), "w", encoding="utf-8") as file:
+                file.write("\n".join(process.log()) + "\n")
+        except OSError:  # There is no room for more.
+            return errors.TrainingError(text)
         self._kept.append(logs)
         return errors.TrainingError(f"{text}; its logs are in {logs}", logs)
 
-    def _interrupted(self, folder: str) -> Interrupted:
-        try:
-            summary = self._summary(folder)
-        except OSError:
-            summary = {}
+    def _interrupted(self, folder: str, code: int) -> Interrupted:
+        # A job that was drained has no summary; one of before may lie there.
+        summary = self._summary(folder) if code == 0 else {}
         checkpoint = summary.get("checkpoint")
         if not checkpoint and isinstance(self._servers, int) and self._servers > 0:
             checkpoint = _newest(self._checkpoints(folder))
@@ -440,14 +442,16 @@ class _Call:
 
     def clean(self, folder: str) -> None:
         """Removes what the call has made and nobody needs."""
+        stays = False
         for entry in os.scandir(folder):
             if entry.path in self._kept:
+                stays = True
                 continue
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
             else:
                 os.unlink(entry.path)
-        if not self._kept:
+        if not stays:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -15,17 +15,16 @@ import nbclient
 import nbformat
 import pyarrow.parquet as pq
 
-from train_testing import (FEATURES, FLAGS, eventually, is_stopped, oarlock,
-                           processes_named, run, table)
+from train_testing import (FEATURES, FLAGS, command_of, eventually, is_stopped, oarlock,
+                           processes_in, run, table)
 
 HERE = pathlib.Path(__file__).absolute().parent
 
 # Says when it is evaluated, and how it ended.
 SCRIPT = """
-import os, sys, tempfile
+import os, sys
 sys.path.insert(0, %(tests)r)
 from train_testing import FEATURES, FLAGS, oarlock
-tempfile.tempdir = %(folder)r
 def tell(evaluation):
     print("evaluated", evaluation.name, flush=True)
 try:
@@ -57,9 +56,13 @@ class TrainSignalsTest(unittest.TestCase):
         return [sys.executable, "-c", SCRIPT % {
             "tests": str(HERE), "folder": str(self.folder), "flags": flags}]
 
+    def environment(self):
+        return {**os.environ, "TMPDIR": str(self.folder)}
+
     def start(self, **flags):
         process = subprocess.Popen(self.script(**flags), text=True,
-                                   stdout=subprocess.PIPE, start_new_session=True)
+                                   stdout=subprocess.PIPE, start_new_session=True,
+                                   env=self.environment())
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -73,9 +76,9 @@ class TrainSignalsTest(unittest.TestCase):
         raise AssertionError(f"no line '{word}'; exit code {process.wait()}")
 
     def processes(self):
-        """Of the job: they have the folder in their command line, the script too."""
-        return [pid for pid in processes_named(str(self.folder))
-                if b"tempfile" not in command_of(pid)]
+        """Of the job; the script has the folder as its own variable, too."""
+        return [pid for pid in processes_in(self.folder)
+                if b"on_evaluation" not in command_of(pid)]
 
     def expect_nothing_left(self):
         self.assertTrue(eventually(lambda: not self.processes()),
@@ -116,7 +119,7 @@ class TrainSignalsTest(unittest.TestCase):
         self.wait_for(process, "evaluated")
         process.send_signal(signal.SIGINT)
         checkpoint = self.wait_for(process, "interrupted").split()[0]
-        # It lies in the scratch folder, for as long as the exception does.
+        # It is there for as long as the exception is.
         self.assertTrue(checkpoint.startswith(str(self.folder / "oarlock-train-")))
         self.assertEqual(process.wait(), 0)
         self.expect_nothing_left()
@@ -183,7 +186,7 @@ class TrainSignalsTest(unittest.TestCase):
         pid, terminal = pty.fork()
         if pid == 0:
             words = self.script()
-            os.execv(words[0], words)
+            os.execve(words[0], words, self.environment())
         self.addCleanup(os.close, terminal)
         text = b""
         interrupted = False
@@ -210,7 +213,8 @@ class TrainSignalsTest(unittest.TestCase):
                       "flags": {"epochs": 30, "servers": 1}})])
         names = ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR",
                  "JUPYTER_RUNTIME_DIR")
-        with unittest.mock.patch.dict(os.environ, {name: str(home) for name in names}):
+        changed = {**self.environment(), **{name: str(home) for name in names}}
+        with unittest.mock.patch.dict(os.environ, changed):
             client = nbclient.NotebookClient(notebook, timeout=100,
                                              kernel_name="python3")
             client.execute()
@@ -222,14 +226,6 @@ class TrainSignalsTest(unittest.TestCase):
                           if each["output_type"] == "stream")
         self.assertIn("evaluated test/29\nended 60000\n", written)
         self.assertEqual({each.get("name") for each in outputs}, {None, "stdout"})
-
-
-def command_of(pid):
-    """Its command line; empty if it has ended."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def is_server(pid):

@@ -12,8 +12,7 @@ import pyarrow as pa
 sys.path.insert(0, str(pathlib.Path(__file__).absolute().parent.parent))
 
 from oarlock_testing import (  # noqa: E402
-    children_of, descriptors, eventually, is_stopped, oarlock, processes_named,
-    thread_names)
+    children_of, descriptors, eventually, is_stopped, oarlock, thread_names)
 
 from oarlock import _find  # noqa: E402: the path is set by now
 
@@ -59,18 +58,43 @@ def generate(folder, rows=4000, files=2):
     assert code == 0, text
 
 
+def processes_in(folder):
+    """Pids of processes that were started with this folder in a variable."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (
+                    f"={folder}".encode() in (entry / "environ").read_bytes()):
+                found.append(int(entry.name))
+        except OSError:
+            pass  # It has ended.
+    return found
+
+
+def command_of(pid):
+    """Its command line; empty if it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 class Temporary:
     """Temporary folders of this process's calls lie in one, while it is entered."""
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory()
         self.path = pathlib.Path(self._folder.name)
-        self._before = tempfile.tempdir
-        tempfile.tempdir = self._folder.name
+        self._before = tempfile.tempdir, os.environ.get("TMPDIR")
+        tempfile.tempdir = os.environ["TMPDIR"] = self._folder.name
         return self
 
     def __exit__(self, *_):
-        tempfile.tempdir = self._before
+        tempfile.tempdir, variable = self._before
+        if variable is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = variable
         self._folder.cleanup()
 
     def names(self):
@@ -80,10 +104,10 @@ class Temporary:
     def expect_nothing_left(self, test):
         """No file in it, and no process that knows it."""
         test.assertEqual(self.names(), [])
-        test.assertTrue(eventually(lambda: not processes_named(str(self.path))),
-                        processes_named(str(self.path)))
+        test.assertTrue(eventually(lambda: not processes_in(self.path)),
+                        list(map(command_of, processes_in(self.path))))
 
 
-__all__ = ["FEATURES", "FLAGS", "Temporary", "children_of", "columns", "descriptors",
-           "eventually", "generate", "is_stopped", "oarlock", "processes_named", "run",
-           "table", "thread_names"]
+__all__ = ["FEATURES", "FLAGS", "Temporary", "children_of", "columns", "command_of",
+           "descriptors", "eventually", "generate", "is_stopped", "oarlock",
+           "processes_in", "run", "table", "thread_names"]
