@@ -74,7 +74,6 @@ class GrpcJobClient : public JobClient {
       const std::vector<uint64_t>& done_leases) override;
   absl::StatusOr<v1::JobStatusResponse> GetJobStatus() override;
   absl::Status Checkpoint() override;
-  absl::StatusOr<std::string> CheckpointFolder() override;
   absl::StatusOr<std::string> CheckpointBest() override;
   absl::Status ReportEvaluation(const v1::Evaluation& evaluation) override;
   absl::Status StopTraining(const std::string& reason) override;

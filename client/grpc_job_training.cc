@@ -40,12 +40,6 @@ absl::Status GrpcJobClient::Checkpoint() {
   return MakeCheckpoint(/*best=*/false).status();
 }
 
-absl::StatusOr<std::string> GrpcJobClient::CheckpointFolder() {
-  OARLOCK_ASSIGN_OR_RETURN(const v1::CheckpointResponse made,
-                           MakeCheckpoint(/*best=*/false));
-  return made.directory();
-}
-
 absl::StatusOr<std::string> GrpcJobClient::CheckpointBest() {
   OARLOCK_ASSIGN_OR_RETURN(const v1::CheckpointResponse made,
                            MakeCheckpoint(/*best=*/true));

@@ -140,15 +140,12 @@ class JobClient {
   // Has the servers make a checkpoint; returns when it is current.
   // FailedPrecondition where the job makes none.
   virtual absl::Status Checkpoint() = 0;
-  // The same; returns its folder.
-  virtual absl::StatusOr<std::string> CheckpointFolder() {
+  // The same; the checkpoint stays until the next one that is the best. Returns
+  // its folder.
+  virtual absl::StatusOr<std::string> CheckpointBest() {
     const absl::Status made = Checkpoint();
     if (!made.ok()) return made;
     return std::string();
-  }
-  // The same; the checkpoint stays until the next one that is the best.
-  virtual absl::StatusOr<std::string> CheckpointBest() {
-    return CheckpointFolder();
   }
 
   // proto/v1/coordinator_service.proto describes what follows.

@@ -456,7 +456,7 @@ absl::StatusOr<worker::TrainingSummary> Fleet::StopWorker() {
     summary->servers = role_.role == cluster::Role::kLocal ? 0 : server_num();
     const worker::Trainer& trainer = worker_->trainer();
     RecordRun(config_, trainer.train_files(), trainer.test_files(), &*summary);
-    const absl::Status kept = Keep(&*summary);
+    const absl::Status kept = Keep(*summary);
     if (!kept.ok()) {
       // The figures of hours of training are not lost with a full disk.
       std::fputs(worker::SummaryTable(*summary).c_str(), stderr);
@@ -467,14 +467,13 @@ absl::StatusOr<worker::TrainingSummary> Fleet::StopWorker() {
   return summary;
 }
 
-absl::Status Fleet::Keep(worker::TrainingSummary* summary) {
+absl::Status Fleet::Keep(const worker::TrainingSummary& summary) {
   if (worker_->job().takes_cuts()) {
-    OARLOCK_ASSIGN_OR_RETURN(summary->checkpoint,
-                             worker_->job().CheckpointFolder());
+    OARLOCK_RETURN_IF_ERROR(worker_->job().Checkpoint());
   }
   std::error_code ignored;
   std::filesystem::create_directories(config_.log_dir(), ignored);
-  return worker::WriteSummary(*summary,
+  return worker::WriteSummary(summary,
                               absl::StrCat(config_.log_dir(), "/summary.json"));
 }
 

@@ -152,7 +152,7 @@ class Fleet {
         const Clocks& clocks);
   worker::TrainingData& data();
   // The last checkpoint, and summary.json.
-  absl::Status Keep(worker::TrainingSummary* summary);
+  absl::Status Keep(const worker::TrainingSummary& summary);
   // Hands `status` on; a failure ends this worker's part.
   absl::Status Worked(absl::Status status);
 

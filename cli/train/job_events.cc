@@ -48,6 +48,10 @@ JobEvents::~JobEvents() {
   close(stop_event_);
 }
 
+void JobEvents::TellCheckpointDir(const std::string& folder) {
+  Tell(absl::StrCat("{\"checkpoint_dir\": ", Quoted(folder), "}"));
+}
+
 void JobEvents::Run() {
   const auto period = static_cast<int>(absl::ToInt64Milliseconds(kPeriod));
   pollfd wait[] = {{.fd = stop_event_, .events = POLLIN, .revents = 0},

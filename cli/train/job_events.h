@@ -5,6 +5,7 @@
 //   {"progress": "epoch 1/3  63 %  ..."}   when it has changed
 //   {"evaluation": {...}}                  each once, as summary.json has it
 //   {"answer": "drain", "error": ""}       to a line of standard input
+//   {"checkpoint_dir": "..."}              in the end, of servers that stay
 //
 // A line of standard input is "stop REASON" (training ends; evaluation,
 // checkpoint and summary follow) or "drain REASON" (a checkpoint, then the job
@@ -48,6 +49,9 @@ class JobEvents {
   // of the time before a resume. The clocks outlive this.
   JobEvents(Job job, int epochs, const Clocks& clocks);
   ~JobEvents();
+
+  // At the end: where servers that stay keep checkpoints.
+  static void TellCheckpointDir(const std::string& folder);
 
  private:
   void Run();

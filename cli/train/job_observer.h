@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/server_connections.h"
 #include "proto/v1/coordinator_job.pb.h"
 
@@ -19,16 +20,23 @@ namespace oarlock::cli {
 // waited for: the job may be over. One thread at a time.
 class JobObserver {
  public:
+  static constexpr absl::Duration kPatience = absl::Seconds(5);
+
   explicit JobObserver(client::ConnectionOptions options)
       : options_(std::move(options)) {}
 
   absl::StatusOr<v1::JobStatusResponse> Status();
-  // See CoordinatorService. Drain returns when its checkpoint is made.
+  // See CoordinatorService; tried for kPatience. Drain returns when its
+  // checkpoint is made.
   absl::Status Stop(const std::string& reason);
   absl::Status Drain(const std::string& reason);
+  // Server 0's --checkpoint_dir; empty: it makes none.
+  absl::StatusOr<std::string> CheckpointDir();
 
  private:
   absl::Status Connect();
+  // Calls it again while servers are away, or slow.
+  absl::Status Patiently(absl::FunctionRef<absl::Status()> call) const;
   absl::Status Ask(absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call);
 
   const client::ConnectionOptions options_;

@@ -197,6 +197,12 @@ absl::StatusOr<int> RunLocalJob(
                     *clocks.monotonic);
     }
     OARLOCK_ASSIGN_OR_RETURN(exit_code, launcher.Run(plan, argv));
+    events.reset();
+    if (train.events() && !server_endpoints.empty()) {
+      // Servers that do not stay are gone.
+      const absl::StatusOr<std::string> folder = observer.CheckpointDir();
+      if (folder.ok()) JobEvents::TellCheckpointDir(*folder);
+    }
   }
   if (exit_code != 0) return exit_code;
   const std::string summary_path =

@@ -27,8 +27,9 @@ class Event(NamedTuple):
     """Something that the process told.
 
     Attributes:
-        kind: "progress", "evaluation", "answer" or "end".
-        content: the line, the evaluation, (command, error), or the exit code.
+        kind: "progress", "evaluation", "answer", "checkpoint_dir" or "end".
+        content: the line, the evaluation, (command, error), the folder of servers that
+            stay, or the exit code.
     """
 
     kind: str
@@ -177,7 +178,7 @@ class JobProcess:
         if "answer" in told:
             self._tell(Event("answer", (told["answer"], told["error"])))
             return
-        for kind in ("progress", "evaluation"):
+        for kind in ("progress", "evaluation", "checkpoint_dir"):
             if kind in told:
                 self._tell(Event(kind, told[kind]))
 

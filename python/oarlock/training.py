@@ -98,7 +98,7 @@ class TrainingResult:
         summary: `summary.json`, as docs/configuration.md has it; empty where the job
             was interrupted before its end.
         checkpoint: folder of the newest checkpoint; None: none was made, as without
-            servers.
+            servers, or servers that stay keep it where this machine does not see it.
         log_dir: folder of the logs; None: they were not wanted, and are gone.
         stopped: whether training ended before its data did.
     """
@@ -224,6 +224,8 @@ class _Call:
         self._evaluations: List[TrainingEvaluation] = []
         self._seen: Set[Tuple[str, float]] = set()
         self._began = 0.0
+        # Where servers that stay have their checkpoints.
+        self._servers_folder = ""
         # Folders in the temporary one that outlive the call.
         self._kept: List[str] = []
         self._check()
@@ -345,7 +347,9 @@ class _Call:
             event = process.next_event()
             if event.kind == "end":
                 return int(event.content)
-            if event.kind == "progress":
+            if event.kind == "checkpoint_dir":
+                self._servers_folder = event.content
+            elif event.kind == "progress":
                 display.show(event.content)
             elif event.kind == "evaluation":
                 evaluation = self._take(event.content)
@@ -378,7 +382,9 @@ class _Call:
             event = process.next_event()
             if event.kind == "end":
                 return int(event.content)
-            if event.kind == "evaluation":
+            if event.kind == "checkpoint_dir":
+                self._servers_folder = event.content
+            elif event.kind == "evaluation":
                 self._take(event.content)
             elif event.kind == "answer" and event.content[1]:
                 # The servers are not there yet, or no more.
@@ -396,7 +402,7 @@ class _Call:
                     self._on_evaluation(evaluation)
                 except Stop:
                     pass  # It has ended.
-        return self._result(folder, summary, summary.get("checkpoint") or None)
+        return self._result(folder, summary)
 
     def _summary(self, folder: str) -> Dict[str, Any]:
         with open(os.path.join(self._logs(folder), "summary.json"),
@@ -421,16 +427,17 @@ class _Call:
     def _interrupted(self, folder: str, code: int) -> Interrupted:
         # A job that was drained has no summary; one of before may lie there.
         summary = self._summary(folder) if code == 0 else {}
-        checkpoint = summary.get("checkpoint")
-        if not checkpoint and isinstance(self._servers, int) and self._servers > 0:
-            checkpoint = _newest(self._checkpoints(folder))
-        result = self._result(folder, summary, checkpoint or None)
-        text = ("training was interrupted; no checkpoint was made" if not checkpoint
-                else f"training was interrupted; its checkpoint is {checkpoint}")
-        return Interrupted(text, result)
+        result = self._result(folder, summary)
+        made = ("no checkpoint was made" if result.checkpoint is None
+                else f"its checkpoint is {result.checkpoint}")
+        return Interrupted(f"training was interrupted; {made}", result)
 
-    def _result(self, folder: str, summary: Dict[str, Any],
-                checkpoint: Optional[str]) -> TrainingResult:
+    def _result(self, folder: str, summary: Dict[str, Any]) -> TrainingResult:
+        checkpoint: Optional[str] = None
+        if self._stays and self._servers_folder:
+            checkpoint = _newest(self._servers_folder)
+        elif self._servers != 0:
+            checkpoint = _newest(self._checkpoints(folder))
         kept: Optional[str] = None
         if checkpoint is not None and checkpoint.startswith(folder + os.sep):
             kept = folder

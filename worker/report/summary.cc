@@ -170,7 +170,6 @@ std::string SummaryJson(const TrainingSummary& summary) {
     json["stage_seconds_per_step"][stage] = seconds;
   }
   json["stop_reason"] = summary.stop_reason;
-  json["checkpoint"] = summary.checkpoint;
   json["warnings"] = summary.warnings;
   json["version"] = summary.version;
   json["train_files_digest"] = summary.train_files_digest;
@@ -239,7 +238,6 @@ absl::StatusOr<TrainingSummary> ReadSummary(const std::string& path) {
   summary.dense_staleness_p99 = number("dense_staleness_p99", kNothing);
   summary.row_cache_hit_rate = number("row_cache_hit_rate", kNothing);
   summary.stop_reason = text("stop_reason");
-  summary.checkpoint = text("checkpoint");
   summary.version = text("version");
   summary.train_files_digest = text("train_files_digest");
   summary.test_files_digest = text("test_files_digest");

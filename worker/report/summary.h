@@ -57,8 +57,6 @@ struct TrainingSummary {
   std::vector<std::string> warnings;
   // Why training was stopped before its data ended; empty: it was not.
   std::string stop_reason;
-  // Folder of the checkpoint at the end; empty: none was made.
-  std::string checkpoint;
   // Seconds per stage and step of the last epoch, by stage name.
   std::vector<std::pair<std::string, double>> stage_seconds_per_step;
 };

@@ -36,7 +36,6 @@ except oarlock.Interrupted as interrupted:
     assert isinstance(interrupted, KeyboardInterrupt)
     assert len(interrupted.result.evaluations) > 0
     print("interrupted", interrupted.checkpoint, interrupted, flush=True)
-    print(os.listdir(%(folder)r), flush=True)
 except KeyboardInterrupt:
     print("killed", flush=True)
 """
