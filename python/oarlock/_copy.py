@@ -123,7 +123,7 @@ def parse_manifest(path: str, text: bytes) -> List[File]:
     fields: Dict[str, str] = {}
     for within, name, value in _fields_of(path, body):
         if (within, name) == ((), "format_version"):
-            version = int(value)
+            version = _number(path, value)
         elif within == ("servers",):
             if name == "directory":
                 directory = _unquoted(path, value)
@@ -134,7 +134,8 @@ def parse_manifest(path: str, text: bytes) -> List[File]:
                 fields[name] = value
                 continue
             file = File(f"{directory}/{_unquoted(path, fields.get('name', ''))}",
-                        int(fields.get("bytes", "0")), int(fields.get("xxh3", "0")))
+                        _number(path, fields.get("bytes", "0")),
+                        _number(path, fields.get("xxh3", "0")))
             if not re.fullmatch(r"server-[0-9]{3,5}/[^/\0]+", file.name) or (
                     file.name.rsplit("/", 1)[1] in (".", "..") or file.name in seen):
                 raise _damaged(path, f"lists the file {file.name!r}, which is not legal")
@@ -181,6 +182,12 @@ def _unquoted(path: str, value: str) -> str:
     if not re.fullmatch(r'"[^"\\]*"', value):
         raise _damaged(path, f"has the name {value}, which is not legal")
     return value[1:-1]
+
+
+def _number(path: str, value: str) -> int:
+    if not re.fullmatch("[0-9]{1,20}", value):
+        raise _damaged(path, f"has the number {value}, which is not legal")
+    return int(value)
 
 
 class _Copy:
@@ -380,7 +387,7 @@ class _Copy:
                 with contextlib.suppress(FileNotFoundError):
                     self._target.remove(f"{name}/{_MANIFEST}")
                 self._target.remove(name)
-        except Exception as error:  # pylint: disable=broad-except
+        except Exception as error:
             print(f"oarlock checkpoint: warning: older copies stay in "
                   f"{self._target.path}: {_one_line(error)}", file=sys.stderr)
 
@@ -399,7 +406,7 @@ def _for_each(files: List[File], work: Callable[[File], None]) -> None:
                 return
             try:
                 work(file)
-            except BaseException as error:  # pylint: disable=broad-except
+            except BaseException as error:
                 with lock:
                     failures.append(error)
 
@@ -464,7 +471,7 @@ def main() -> int:
         return 2
     try:
         print(copy(sys.argv[1], sys.argv[2]), flush=True)
-    except Exception as error:  # pylint: disable=broad-except  # One line says it.
+    except Exception as error:  # One line says it.
         print(f"oarlock checkpoint: no copy was made: {_one_line(error)}",
               file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ import fcntl
 import importlib
 import os
 import shutil
+import stat
 from typing import Any, Dict, Iterator, List, Optional
 
 from oarlock import errors
@@ -103,12 +104,12 @@ class LocalFolder(Folder):
             return None
 
     def read(self, name: str, limit: int) -> bytes:
-        with open(self.path_of(name), "rb") as file:
-            text = file.read(limit + 1)
+        with self._open(name) as file:
+            text = file.read(min(limit, os.fstat(file.fileno()).st_size) + 1)
         return _limited(self.path_of(name), text, limit)
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
-        with open(self.path_of(name), "rb", buffering=0) as file:
+        with self._open(name) as file:
             # Not what this process has just written, which is in memory.
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             while size > 0:
@@ -182,6 +183,14 @@ class LocalFolder(Folder):
             yield
         finally:
             os.close(descriptor)
+
+    def _open(self, name: str) -> Any:
+        path = self.path_of(name)
+        # Reading from a pipe may never end.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise errors.FailedPreconditionError(
+                f"{path} is no regular file; a checkpoint has no others")
+        return open(path, "rb", buffering=0)
 
     def _temporary(self, name: str) -> str:
         """Beside the folder of the file: there only files of the manifest may lie."""
@@ -263,7 +272,7 @@ class StoreFolder(Folder):
     def repeat(self, old: str, new: str) -> bool:
         try:
             self._store.cp_file(self._inner(old), self._inner(new))
-        except Exception:  # pylint: disable=broad-except  # It is uploaded then.
+        except Exception:  # It is uploaded then.
             return False
         return True
 
