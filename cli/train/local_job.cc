@@ -135,6 +135,9 @@ absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
   options.restart_together = Together(config);
   options.workers_restart_all = RoundsRollBack(config);
   options.workers_end_on_signal = !config.watch_dir().empty();
+  if (!config.on_checkpoint().empty()) {
+    options.server_linger += absl::Seconds(config.on_checkpoint_timeout_s());
+  }
   options.outputs = {kSummaryFile};
   options.token_file = security.token_file;
   // Until the summary is read: nobody else may write it meanwhile.

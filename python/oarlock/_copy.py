@@ -198,8 +198,10 @@ class _Copy:
         self._target = target
         # Of the checkpoint that is current in the target, if there is one.
         self._published: Optional[Checkpoint] = None
-        # Where the target has files of a size and a sum.
+        # Where the target has files of a size and a sum: of its copy that is current,
+        # and of what was copied before the source replaced it.
         self._known: Dict[Tuple[int, int], str] = {}
+        self._brought: Dict[Tuple[int, int], str] = {}
         self._lock = threading.Lock()
         self.num_new = self.bytes_new = 0
 
@@ -253,6 +255,7 @@ class _Copy:
                 print(f"oarlock checkpoint: {self._source.path} has removed "
                       f"{checkpoint.name} meanwhile; its next one is copied",
                       file=sys.stderr, flush=True)
+                self._known.update(self._brought)
                 continue
             return checkpoint
         raise _replaced_too_often(self._source)
@@ -296,8 +299,7 @@ class _Copy:
                 or self._has_sum(target, file)):
             self._remember(file, target)
             return
-        with self._lock:
-            known = self._known.get((file.size, file.xxh3))
+        known = self._known.get((file.size, file.xxh3))
         if (known is not None and known != target and self._target.repeat(known, target)
                 and self._is_repeated(target, file)):
             return
@@ -319,7 +321,7 @@ class _Copy:
 
     def _remember(self, file: File, target: str) -> None:
         with self._lock:
-            self._known.setdefault((file.size, file.xxh3), target)
+            self._brought[file.size, file.xxh3] = target
 
     def _has_sum(self, target: str, file: File) -> bool:
         """Whether the target has these bytes: reads them."""

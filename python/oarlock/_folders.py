@@ -88,7 +88,7 @@ class LocalFolder(Folder):
         found: Dict[str, Optional[int]] = {}
         try:
             names = os.listdir(self.path_of(name))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         for each in names:
             path = os.path.join(self.path_of(name), each)

@@ -87,7 +87,7 @@ def setUpModule():
     CopyCase.shared = shared = pathlib.Path(scratch.name)
     case = CopyCase()
     case.setUp()
-    case.command("generate", "criteo", "--rows", "3000", "--files", "2", "--seed", "5",
+    case.command("generate", "criteo", "--rows", "600", "--files", "2", "--seed", "5",
                  "--out", shared / "data")
     CopyCase.first, CopyCase.second = shared / "first", shared / "second"
     for original, flags in ((case.first, ["--epochs", "1"]),
@@ -128,7 +128,7 @@ class CopyCase(unittest.TestCase):
         self.command(
             "train", "--train_files", self.shared / "data/part-*", "--log_dir",
             self.scratch / "logs", "--server_num", "2", "--worker_num", "1", "--model",
-            "deepfm", "--hidden_sizes", "1200,1200,400", "--checkpoint_dir", folder,
+            "deepfm", "--hidden_sizes", "3200,2900", "--checkpoint_dir", folder,
             "--checkpoint_interval_s", "0", *flags)
 
     def copy(self, source, target, code=0):
@@ -221,6 +221,7 @@ class CopyTest(CopyCase):
         source.mkdir()
         self.fails(source, target, "there is no checkpoint in .*source")
         self.copy(self.first, target)
+        source.rmdir()
         shutil.copytree(self.second, source)
         name = (source / "CURRENT").read_text().split()[0]
         victim = next(path for path in source.rglob("server-*/*")
