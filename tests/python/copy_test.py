@@ -194,8 +194,8 @@ class CopyTest(CopyCase):
     def test_a_file_of_the_copy_that_is_damaged_or_away_is_copied_again(self):
         target = self.scratch / "backup"
         self.copy(self.first, target)
-        files = [path for path in target.rglob("server-*/*")
-                 if path.stat().st_size > 0]
+        files = sorted(target.rglob("server-*/*.sst"),
+                       key=lambda path: path.stat().st_size)[-3:]
         damage(files[0])
         files[1].unlink()
         files[2].write_bytes(b"")
@@ -357,6 +357,12 @@ class CopyTest(CopyCase):
         finally:
             job.terminate()
             job.communicate(timeout=60)
+
+    def test_a_job_copies_its_own_checkpoints(self):
+        folder, target = self.scratch / "live", self.scratch / "backup"
+        self.train(folder, "--epochs", "2", "--on_checkpoint",
+                   f"{_find.program().path} checkpoint copy {folder} {target}")
+        self.assert_is(target, folder)
 
     def test_a_job_goes_on_from_a_copy_of_a_copy(self):
         self.copy(self.second, self.scratch / "there")
