@@ -43,7 +43,7 @@ constexpr Command kCommands[] = {
      DescribeGenerate},
     {"ctl", Timeless<RunCtl>, "look at a running job, or end it", DescribeCtl},
     {"checkpoint", RunCheckpoint,
-     "look at checkpoints on disk, verify, compare or export them",
+     "look at checkpoints, verify, compare, copy or export them",
      DescribeCheckpoint},
     {"infer", RunInfer, "score lines with a checkpoint or a running job",
      DescribeInfer},

@@ -327,6 +327,9 @@ absl::Status Fleet::InitServer() {
   options.checkpoint_dir = config_.checkpoint_dir();
   options.checkpoint_interval = absl::Seconds(config_.checkpoint_interval_s());
   options.checkpoint_keep = static_cast<uint32_t>(config_.checkpoint_keep());
+  options.on_checkpoint = config_.on_checkpoint();
+  options.on_checkpoint_timeout =
+      absl::Seconds(config_.on_checkpoint_timeout_s());
   options.log_pushes = config_.durability() == "log";
   options.log_bytes_max = config_.log_bytes_max();
   options.log_sync_interval = absl::Seconds(config_.log_sync_interval_s());

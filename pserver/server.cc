@@ -10,20 +10,34 @@
 namespace oarlock::pserver {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
-    const ServerOptions& options) {
+    const ServerOptions& given) {
+  ServerOptions options = given;
   std::vector<int> sockets;
   if (options.listen_descriptor >= 0) {
     sockets.push_back(options.listen_descriptor);
   }
+  std::unique_ptr<CheckpointHook> hook;
+  if (options.server_index == 0 && !options.on_checkpoint.empty()) {
+    hook = std::make_unique<CheckpointHook>(options.on_checkpoint,
+                                            options.on_checkpoint_timeout,
+                                            *options.clocks.monotonic);
+    options.on_current = [hook = hook.get()](const std::string& folder) {
+      hook->Run(folder);
+    };
+  }
   OARLOCK_ASSIGN_OR_RETURN(std::unique_ptr<ServerLife> life,
                            ServerLife::Begin(options, std::move(sockets)));
-  return absl::WrapUnique(new Server(options, std::move(life)));
+  return absl::WrapUnique(
+      new Server(options, std::move(hook), std::move(life)));
 }
 
-Server::Server(const ServerOptions& options, std::unique_ptr<ServerLife> life)
+Server::Server(const ServerOptions& options,
+               std::unique_ptr<CheckpointHook> hook,
+               std::unique_ptr<ServerLife> life)
     : options_(options),
       port_(life->port()),
       endpoint_(life->endpoint()),
+      hook_(std::move(hook)),
       life_(std::move(life)) {}
 
 Server::~Server() { Shutdown(); }
@@ -34,6 +48,12 @@ Generation Server::generation() const {
 }
 
 absl::Status Server::Wait() {
+  absl::Status outcome = WaitForLives();
+  if (hook_ != nullptr && outcome.ok() && !shut_down()) hook_->Finish();
+  return outcome;
+}
+
+absl::Status Server::WaitForLives() {
   for (;;) {
     absl::Status outcome = life()->Wait();
     const std::optional<RollBackOptions> next = life()->NextLife();
@@ -75,6 +95,7 @@ absl::Status Server::BeginNextLife(const RollBackOptions& roll_back) {
 void Server::CollectMetrics(MetricsSnapshot* snapshot) const {
   absl::ReaderMutexLock lock(&mutex_);
   if (life_ != nullptr) life_->CollectMetrics(snapshot);
+  if (hook_ != nullptr) hook_->CollectMetrics(snapshot);
 }
 
 void Server::Shutdown() {
@@ -82,6 +103,7 @@ void Server::Shutdown() {
     absl::MutexLock lock(&mutex_);
     shut_down_ = true;
   }
+  if (hook_ != nullptr) hook_->Stop();
   absl::ReaderMutexLock lock(&mutex_);
   if (life_ != nullptr) life_->Shutdown();
 }
@@ -91,6 +113,11 @@ void Server::EndWithoutWorkers() {
   if (life_ != nullptr) life_->EndWithoutWorkers();
 }
 
-std::vector<const Metric*> ServerMetrics() { return MetricsOfLife(); }
+std::vector<const Metric*> ServerMetrics() {
+  std::vector<const Metric*> metrics = MetricsOfLife();
+  const MetricList of_hook = CheckpointHookMetricsList();
+  metrics.insert(metrics.end(), of_hook.begin(), of_hook.end());
+  return metrics;
+}
 
 }  // namespace oarlock::pserver

@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/metrics.h"
 #include "base/types.h"
+#include "pserver/checkpoint/checkpoint_hook.h"
 #include "pserver/options/server_options.h"
 #include "pserver/server_life.h"
 
@@ -52,7 +53,9 @@ class Server {
   // Begins one life after another; for one thread. Returns when there is
   // nothing left to do; call Shutdown then. OK: the job succeeded, was drained,
   // or Shutdown was called. Aborted: the job failed, and why. Anything else:
-  // the coordinator is gone or refuses this server.
+  // the coordinator is gone or refuses this server. A command of
+  // --on_checkpoint that runs when the job is over is waited for, at most its
+  // timeout; when the job failed it is killed.
   absl::Status Wait();
 
   // What it has done and holds; on server 0 also how the job stands.
@@ -70,7 +73,8 @@ class Server {
   void EndWithoutWorkers() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  Server(const ServerOptions& options, std::unique_ptr<ServerLife> life);
+  Server(const ServerOptions& options, std::unique_ptr<CheckpointHook> hook,
+         std::unique_ptr<ServerLife> life);
 
   bool shut_down() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::ReaderMutexLock lock(&mutex_);
@@ -82,12 +86,15 @@ class Server {
   }
   // The present one is gone when the next one begins: two at a time would need
   // twice the memory, and share its folders.
+  absl::Status WaitForLives();
   absl::Status BeginNextLife(const RollBackOptions& roll_back)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ServerOptions options_;
   const int port_;
   const std::string endpoint_;
+  // Null except on server 0 with a command. Outlives all lives.
+  const std::unique_ptr<CheckpointHook> hook_;
   // Whoever uses the present life from another thread reads.
   mutable absl::Mutex mutex_;
   // Null between two lives.

@@ -21,6 +21,7 @@
 #include "checkpoint/checkpoint_import.h"
 #include "checkpoint/checkpoint_rows.h"
 #include "checkpoint/manifest.h"
+#include "cli/checkpoint/checkpoint_copy.h"
 #include "cli/checkpoint/checkpoint_view.h"
 #include "data/reader/byte_source.h"
 #include "data/reader/line_reader.h"
@@ -42,8 +43,9 @@ flags::CommandSyntax Syntax() {
   return {
       .name = "oarlock checkpoint",
       .description =
-          "Looks at checkpoints on disk. A DIR is a folder of checkpoints, of "
-          "which the current one is taken, or one of its ckpt-N.",
+          "Looks at checkpoints on disk, and copies them. A DIR is a folder of "
+          "checkpoints, of which the current one is taken, or one of its "
+          "ckpt-N.",
       .examples =
           "  # what is in it\n"
           "  oarlock checkpoint inspect checkpoints\n"
@@ -52,6 +54,8 @@ flags::CommandSyntax Syntax() {
           "  # exit code 0: training would go on the same from both\n"
           "  oarlock checkpoint diff checkpoints/ckpt-00000041 "
           "checkpoints/ckpt-00000042\n"
+          "  # to a store, or to another folder; later back\n"
+          "  oarlock checkpoint copy checkpoints s3://bucket/ctr\n"
           "  # PaddlePaddle's text rows\n"
           "  oarlock checkpoint export checkpoints --table embedding --output "
           "rows.txt\n"
@@ -62,9 +66,10 @@ flags::CommandSyntax Syntax() {
           "embedding --server_num 4 --output imported\n",
       .positionals = flags::Positionals::kAny,
       .positional_names =
-          "inspect|verify|diff|export|export-model DIR [DIR], import FILE...",
-      .first_words = {"inspect", "verify", "diff", "export", "export-model",
-                      "import"},
+          "inspect|verify|diff|export|export-model DIR [DIR], copy FROM TO, "
+          "import FILE...",
+      .first_words = {"inspect", "verify", "diff", "copy", "export",
+                      "export-model", "import"},
   };
 }
 
@@ -243,6 +248,9 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
   if (words.size() == 3 && what == "diff") {
     return Diff(words[1], words[2], config);
   }
+  if (words.size() == 3 && what == "copy") {
+    return BecomeCopy(words[1], words[2], config.python());
+  }
   if (words.size() == 2 && what == "export") {
     if (!config.output().empty()) return Export(words[1], config);
     return absl::InvalidArgumentError(
@@ -263,7 +271,8 @@ absl::StatusOr<int> Run(const std::vector<std::string>& words,
   }
   return absl::InvalidArgumentError(
       "say what to do with which checkpoint: inspect DIR, verify DIR, diff DIR "
-      "DIR, export DIR --output FILE, export-model DIR --output DIR, or import "
+      "DIR, copy FROM TO, export DIR --output FILE, export-model DIR --output "
+      "DIR, or import "
       "FILE... --like DIR --output "
       "DIR");
 }

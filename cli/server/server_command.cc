@@ -72,6 +72,8 @@ const std::vector<std::string>& ServerFlags() {
                                    "checkpoint_dir",
                                    "checkpoint_interval_s",
                                    "checkpoint_keep",
+                                   "on_checkpoint",
+                                   "on_checkpoint_timeout_s",
                                    "durability",
                                    "recovery",
                                    "log_bytes_max",

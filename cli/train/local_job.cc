@@ -171,6 +171,9 @@ absl::StatusOr<int> RunLocalJob(
   options.restart_together = Together(config);
   options.workers_restart_all = RoundsRollBack(config);
   options.workers_end_on_signal = !config.watch_dir().empty();
+  if (!config.on_checkpoint().empty()) {
+    options.server_linger += absl::Seconds(config.on_checkpoint_timeout_s());
+  }
   options.outputs = {kSummaryFile};
   options.stop_request = launch::StopWithParent(
       train.parent_pidfd(), "the process that the job is for");

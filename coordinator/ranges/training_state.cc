@@ -66,6 +66,21 @@ absl::Status TrainingState::CheckFile(const v1::TrainingFile& file) const {
         "file of epoch ", file.epoch(), " whose name has ", file.file().size(),
         " bytes; legal are 1 to ", kMaxNameBytes));
   }
+  if (file.parts_size() > kMaxParts) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "folder '", file.file(), "' of epoch ", file.epoch(), " has ",
+        file.parts_size(), " files; legal are up to ", kMaxParts));
+  }
+  for (const std::string& part : file.parts()) {
+    if (!part.empty() && part.size() <= kMaxNameBytes &&
+        part.find('/') == std::string::npos) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("folder '", file.file(), "' of epoch ", file.epoch(),
+                     " has a file '", part, "'; legal are names of 1 to ",
+                     kMaxNameBytes, " bytes without a folder"));
+  }
   if (file.epoch() < files_.size()) {
     const v1::TrainingFile& known = files_[file.epoch()];
     if (known.file() == file.file()) return absl::OkStatus();
@@ -101,6 +116,9 @@ void TrainingState::RecordFile(const v1::TrainingFile& file) {
   if (file.epoch() == files_.size()) {
     files_.push_back(file);
     names_.insert(file.file());
+    if (files_.size() > kEpochsWithParts) {
+      files_[files_.size() - 1 - kEpochsWithParts].clear_parts();
+    }
   } else if (file.trained()) {
     files_[file.epoch()].set_trained(true);
   }
@@ -116,7 +134,9 @@ void TrainingState::Describe(v1::JobStatusResponse* status) const {
   status->mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
   status->set_training_stopped(stopped_);
   status->set_stop_reason(stop_reason_);
-  if (!files_.empty()) *status->mutable_newest_file() = files_.back();
+  if (files_.empty()) return;
+  *status->mutable_newest_file() = files_.back();
+  status->mutable_newest_file()->clear_parts();
 }
 
 void TrainingState::DescribeCut(uint32_t trained_epochs,
@@ -132,6 +152,7 @@ void TrainingState::DescribeCut(uint32_t trained_epochs,
     saved->set_trained(file.epoch() < trained_epochs);
     // No pushes of later files are before the cut.
     if (!saved->trained()) return;
+    saved->clear_parts();
   }
 }
 

@@ -37,6 +37,11 @@ class TrainingState {
   // Of one response to ListFiles.
   static constexpr size_t kMaxListedFiles = 4096;
   static constexpr size_t kMaxNameBytes = 255;
+  // Files of a folder that is an epoch's data.
+  static constexpr int kMaxParts = 10000;
+  // The newest epochs have theirs: a cut may lack the end of the one before the
+  // newest, and no older one's.
+  static constexpr size_t kEpochsWithParts = 4;
   static constexpr size_t kMaxReasonBytes = 1024;
 
   // InvalidArgument for names that are empty or too long; AlreadyExists when

@@ -42,20 +42,6 @@ absl::string_view KindOf(mode_t mode) {
 
 }  // namespace
 
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  if (this != &other) {
-    Close();
-    fd_ = other.Release();
-  }
-  return *this;
-}
-
-int FileDescriptor::Release() { return std::exchange(fd_, -1); }
-
-void FileDescriptor::Close() {
-  if (fd_ >= 0) close(Release());
-}
-
 absl::Status CheckIsNoSpecialFile(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) ||

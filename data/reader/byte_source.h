@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/process/file_descriptor.h"
 
 namespace oarlock::data {
 
@@ -35,23 +36,7 @@ absl::Status CheckIsNoSpecialFile(const std::string& path);
 // opened; also the errors of CheckIsNoSpecialFile.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
-// A file descriptor that closes itself.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor() { Close(); }
-
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  int Release();
-  void Close();
-
- private:
-  int fd_ = -1;
-};
+using oarlock::FileDescriptor;
 
 // Opens `path` for reading. Errors as OpenFile.
 absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path);

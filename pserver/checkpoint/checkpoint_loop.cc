@@ -217,6 +217,7 @@ absl::StatusOr<v1::CheckpointResponse> CheckpointLoop::TryOne(bool best,
   if (!kept.ok()) {
     Log().warn("old checkpoints stay: {}", std::string(kept.message()));
   }
+  if (options_.on_current != nullptr) options_.on_current(dir_.FolderOf(cut));
   // A failure is in the log, and harmless.
   coordinator_->WriteState().IgnoreError();
   response.set_seconds(absl::ToDoubleSeconds(clock_.Now() - start));

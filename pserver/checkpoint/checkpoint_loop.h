@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -51,6 +52,9 @@ struct CheckpointLoopOptions {
   // its way: a dead worker that is being recovered, a table that is being
   // created.
   absl::Duration obstacle_timeout = absl::Seconds(60);
+  // Called with the folder of each checkpoint that has become current; must
+  // return at once. Null: nobody wants to know.
+  std::function<void(const std::string& folder)> on_current = {};
 };
 
 // Thread-safe.

@@ -310,6 +310,7 @@ absl::Status ServerCheckpoints::Start(const std::string& endpoint) {
   loop.token = token_;
   loop.interval = options_.checkpoint_interval;
   loop.keep = options_.checkpoint_keep;
+  loop.on_current = options_.on_current;
   OARLOCK_ASSIGN_OR_RETURN(
       loop_, CheckpointLoop::Create(loop, map_, coordinator_, registry_,
                                     channels, options_.clocks));

@@ -84,6 +84,14 @@ absl::Status ServerOptions::Validate() const {
                                      absl::ZeroDuration(), absl::Seconds(1e9)));
   OARLOCK_RETURN_IF_ERROR(
       CheckRange("checkpoint_keep", checkpoint_keep, 1, 1000000));
+  OARLOCK_RETURN_IF_ERROR(CheckRange("on_checkpoint_timeout",
+                                     on_checkpoint_timeout, absl::Seconds(1),
+                                     absl::Seconds(1e9)));
+  if (!on_checkpoint.empty() && checkpoint_dir.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("on_checkpoint is '", on_checkpoint,
+                     "', but no checkpoint is made; give a checkpoint_dir"));
+  }
   OARLOCK_RETURN_IF_ERROR(CheckRange("log_sync_interval", log_sync_interval,
                                      absl::ZeroDuration(), hour));
   if (log_bytes_max < (1 << 20)) {

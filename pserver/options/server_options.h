@@ -4,6 +4,7 @@
 #define OARLOCK_PSERVER_OPTIONS_SERVER_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -102,6 +103,10 @@ struct ServerOptions {
   absl::Duration checkpoint_interval = absl::Minutes(5);
   // Checkpoints that stay. 1 to 1,000,000.
   uint32_t checkpoint_keep = 2;
+  // What server 0 runs when one has become current (CheckpointHook); empty:
+  // nothing. 1 s to 1e9 s.
+  std::string on_checkpoint;
+  absl::Duration on_checkpoint_timeout = absl::Hours(1);
   // Continue from the newest checkpoint in checkpoint_dir, if there is one.
   // Without `resume` a folder that has one is refused.
   bool resume = false;
@@ -122,6 +127,8 @@ struct ServerOptions {
   // Set by the server itself, for a life that is not its first one, beside
   // `resume`.
   std::optional<RollBackOptions> roll_back;
+  // The same: CheckpointLoopOptions has it.
+  std::function<void(const std::string& folder)> on_current;
   cluster::SecurityOptions security;
   // The coordinator takes leases and its other times from the wall clock, since
   // they outlive its process. Must outlive the server.

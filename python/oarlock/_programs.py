@@ -19,8 +19,10 @@ def program(name: str = "oarlock") -> str:
 
 def _become(name: str, command: Optional[str] = None) -> None:
     path = program(name)
+    # Where programs need Python they use this one, which has the package.
+    environment = {"OARLOCK_PYTHON": sys.executable or "python3", **os.environ}
     try:
-        os.execv(path, [command or path] + sys.argv[1:])
+        os.execve(path, [command or path] + sys.argv[1:], environment)
     except OSError as failure:
         sys.exit(f"oarlock: the program {path} cannot be started: "
                  f"{failure.strerror}; {_find.WHAT_TO_DO}")

@@ -35,7 +35,7 @@ int NumCalls() {
   return calls == nullptr ? 20000 : std::atoi(calls);
 }
 
-enum Kind { kClient, kOperation, kKeys, kStep, kFeatures, kKinds };
+enum Kind { kClient, kOperation, kKeys, kStep, kFeatures, kSum, kKinds };
 
 // Handles that were handed out, some of them closed since.
 class Handles {
@@ -154,6 +154,8 @@ class Caller {
   void Connect(oarlock_client client);
   // One of the functions of features; `to` gets new ones.
   oarlock_code CallFeatures(oarlock_features* to);
+  // The same of sums.
+  oarlock_code CallSums(oarlock_sum* to);
 
   RandomSequence random_;
   uint32_t table_of_a_ = 0;
@@ -235,6 +237,22 @@ oarlock_code Caller::CallFeatures(oarlock_features* to) {
   }
 }
 
+oarlock_code Caller::CallSums(oarlock_sum* to) {
+  static const char kBytes[kArraySize] = {};
+  uint64_t value = 0;
+  const oarlock_sum sum = Handle(kSum);
+  switch (Next() % 4) {
+    case 0:
+      return oarlock_sum_create(to, Error());
+    case 1:
+      return oarlock_sum_add(sum, OrNull(kBytes), Count(), Error());
+    case 2:
+      return oarlock_sum_value(sum, OrNull(&value), Error());
+    default:
+      return Rarely() ? oarlock_sum_free(sum, Error()) : OARLOCK_OK;
+  }
+}
+
 void Caller::CallAny() {
   uint64_t handle = 0;
   size_t size = 0;
@@ -254,7 +272,7 @@ void Caller::CallAny() {
   uint64_t* const to = OrNull(&handle);
   // Of what the call hands out.
   Kind kind = kOperation;
-  switch (Next() % 30) {
+  switch (Next() % 31) {
     case 0:
       if (handles_->has_clients() && !Rarely()) return;
       text_ = Rarely() ? Text() : config_;
@@ -405,6 +423,10 @@ void Caller::CallAny() {
     case 29:
       kind = kFeatures;
       code = CallFeatures(to);
+      break;
+    case 30:
+      kind = kSum;
+      code = CallSums(to);
       break;
     case 27:
       Text();

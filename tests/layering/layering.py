@@ -68,7 +68,7 @@ PRIVATE = {
 ONE_PLACE = {
     # Child processes run in the environment of their worker, unread.
     r"\bgetenv\(|\benviron\b": {"cluster/environment.cc",
-                                   "data/reader/guarded_process.cc"},
+                                   "base/process/guarded_process.cc"},
     r"\babsl::Now\(\)|system_clock::now": {"base/clock.cc"},
     r"#include\s*<(oneapi/)?dnnl": {"nn/onednn/onednn_backend.cc",
                                     "nn/onednn/onednn_convolutions.cc",

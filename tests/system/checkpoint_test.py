@@ -105,6 +105,53 @@ class CheckpointTest(harness.SystemTest):
         self.kill_all()
         self.assert_nothing_runs()
 
+    def test_the_end_of_a_job_waits_for_the_command_of_its_last_checkpoint(self):
+        gate, out = self.path("gate"), self.path("commands")
+        os.mkfifo(gate)
+        job = self.train(
+            "job", *self.cluster(2, 2, "ckpt", "--checkpoint_interval_s", "0"),
+            *ASYNC, "--on_checkpoint",
+            f"echo $OARLOCK_CHECKPOINT >>{out}; read go <{gate}; "
+            f"echo $OARLOCK_CHECKPOINT_NUMBER >>{out}; echo no >&2; exit 7")
+        self.await_text(out, "ckpt-00000001")
+        self.await_text(self.path("job", "serverlog.0"),
+                        "the command of --on_checkpoint is waited for")
+        self.assertTrue(job.running(), self.report())
+        # Until whoever reads is there.
+        with open(gate, "w", encoding="ascii") as file:
+            file.write("go\n")
+        # What becomes of it does not matter to the job.
+        self.await_success(job)
+        self.assert_nothing_runs()
+        self.assertEqual(harness.read_text(out).split(),
+                         [self.path("ckpt", "ckpt-00000001"), "1"])
+        self.assertRegex(harness.read_text(self.path("job", "serverlog.0")),
+                         "for ckpt-00000001 failed with exit status 7 after "
+                         r".* s; last line: no\n")
+
+    def test_a_command_of_a_checkpoint_holds_nobody_up_and_dies_with_its_server(
+            self):
+        gate, out = self.path("gate"), self.path("commands")
+        os.mkfifo(gate)
+        job = self.train(
+            "job", *self.cluster(1, 1, "ckpt", "--checkpoint_interval_s", "0.1"),
+            *ASYNC, "--epochs", "100000", "--on_checkpoint",
+            f"echo $$ >>{out}; read go <{gate}")
+        self.await_true(lambda: self.cut("ckpt") >= 3,
+                        harness.PROGRESS_DEADLINE_S, "three checkpoints")
+        pids = [int(word) for word in harness.read_text(out).split()]
+        self.assertEqual(len(pids), 1)
+        os.kill(pids[0], 0)
+        os.kill(self.pid_of_role("server", 0), signal.SIGKILL)
+
+        def is_gone():
+            return not os.path.exists(f"/proc/{pids[0]}")
+
+        self.await_true(is_gone, harness.FAILURE_DEADLINE_S,
+                        "the end of the command")
+        self.kill_all()
+        self.assert_nothing_runs()
+
     def test_a_sync_job_that_died_ends_with_the_bits_of_one_that_did_not(self):
         epochs = ["--epochs", "3"]
         self.await_success(self.train(

@@ -48,10 +48,11 @@ class OnlineTest(harness.SystemTest):
         self.rows += rows
         os.rename(self.path("in", name + ".tmp"), self.path("in", name))
 
-    def train(self, name, *flags, workers=2):
+    def train(self, name, *flags, workers=2, watch=None):
         return self.start_train(
             "--server_num", "2", "--worker_num", str(workers), "--log_dir",
-            name, "--watch_dir", self.path("in"), "--watch_poll_s", "0.05",
+            name, "--watch_dir", watch or self.path("in"), "--watch_poll_s",
+            "0.05",
             "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
             "0", "--model", "lr", "--learning_rate", "0.05", "--data_format",
             "multi_slot", "--sparse_feature_dim", "0", "--accessor", "ctr",
@@ -118,6 +119,53 @@ class OnlineTest(harness.SystemTest):
         self.assertEqual(self.predicted("job"), [("predict/0", "b", ROWS)])
         self.assertRegex(self.summary("job")["stop_reason"],
                          "no new file came into")
+
+    def add_folder(self, name, parts, rows=ROWS):
+        """A folder of new examples, complete with its marker."""
+        os.makedirs(self.path("in", name))
+        for part in range(parts):
+            self.add_file(f"{name}/part-{part}", rows)
+        with open(self.path("in", name, "_SUCCESS"), "w", encoding="ascii"):
+            pass
+
+    def pattern(self):
+        return self.path("in", "day=*", "hour=*")
+
+    def test_folders_are_trained_when_they_are_complete(self):
+        self.add_folder("day=1/hour=10", 3)
+        self.add_folder("day=1/hour=9", 1)
+        job = self.train("job", watch=self.pattern())
+        self.await_trained(job, "day=1/hour=10")
+        self.add_folder("day=2/hour=1", 2)
+        self.end_well(job, "day=2/hour=1")
+        self.assertEqual(self.predicted("job"), [
+            ("predict/0", "day=1/hour=9", ROWS),
+            ("predict/1", "day=1/hour=10", 3 * ROWS),
+            ("predict/2", "day=2/hour=1", 2 * ROWS)])
+        self.check_all_trained_once()
+
+    def test_a_folder_that_was_stopped_midway_is_gone_on_with(self):
+        self.add_folder("day=1/hour=1", 1)
+        self.add_folder("day=1/hour=2", 2, MANY_ROWS)
+        job = self.train("first", "--print_period", "5", watch=self.pattern())
+        self.await_text(self.path("first", "workerlog.1"),
+                        r"train epoch 2 step")
+        job.send(signal.SIGTERM)
+        self.await_success(job)
+        self.assertLess(self.summary("first")["examples"],
+                        ROWS + 2 * MANY_ROWS)
+        # None of those with which it was begun.
+        with open(self.path("in/day=1/hour=2/part-00"), "w",
+                  encoding="ascii") as file:
+            file.write("malformed\n" * 1000)
+        again = self.train("again", "--resume", "--watch_idle_s", "1",
+                           workers=3, watch=self.pattern())
+        self.await_success(again)
+        self.assertEqual(self.summary("again")["bad_lines"], 0)
+        self.assertEqual(self.predicted("again"), [
+            ("predict/0", "day=1/hour=1", ROWS),
+            ("predict/1", "day=1/hour=2", 2 * MANY_ROWS)])
+        self.check_all_trained_once()
 
     def test_sigterm_ends_it_well_and_resume_goes_on(self):
         self.add_file("a")

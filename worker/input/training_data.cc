@@ -299,10 +299,21 @@ absl::Status TrainingData::ReadIndex() {
       options);
   // With an order of its own every worker has to see the same examples.
   if (!index.ok() && skip_policy_ != SkipPolicy::kNothing && !IsOrdered()) {
-    Log().warn("what is left of {} is left out: {}", absl::StrJoin(files_, ","),
-               std::string(index.status().message()));
-    index_.emplace(static_cast<uint64_t>(block),
-                   std::vector<data::SourceIndex::File>(files_.size()));
+    // One by one: the others are trained.
+    std::vector<data::SourceIndex::File> found;
+    for (const std::string& file : files_) {
+      const absl::StatusOr<data::SourceIndex> one =
+          data::BuildSourceIndex({file}, block, /*num_threads=*/1,
+                                 data::UnseekableRule::kLeave, options);
+      if (one.ok()) {
+        found.push_back(one->files()[0]);
+        continue;
+      }
+      Log().warn("what is left of {} is left out: {}", file,
+                 std::string(one.status().message()));
+      found.emplace_back();
+    }
+    index_.emplace(static_cast<uint64_t>(block), std::move(found));
     return absl::OkStatus();
   }
   OARLOCK_RETURN_IF_ERROR(index.status());

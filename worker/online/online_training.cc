@@ -5,15 +5,11 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "data/reader/file_list.h"
 #include "data/reader/input_file.h"
 #include "worker/config/data_options_of.h"
 #include "worker/evaluation/evaluation.h"
@@ -24,13 +20,6 @@ namespace {
 constexpr WorkerIndex kFirstWorker(0);
 // Between two questions whether there is a file, or training is stopped.
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
-// What a list of files and patterns gives a meaning.
-constexpr char kListCharacters[] = " \t\n,*?[";
-
-bool IsAscii(const std::string& name) {
-  return std::all_of(name.begin(), name.end(), absl::ascii_isascii);
-}
-
 }  // namespace
 
 absl::Status CheckOnlineTraining(const v1::JobConfig& config) {
@@ -49,51 +38,7 @@ absl::Status CheckOnlineTraining(const v1::JobConfig& config) {
         absl::StrCat("--epochs is set, but --watch_dir ", config.watch_dir(),
                      " trains each file once; leave --epochs out"));
   }
-  if (config.watch_dir().find_first_of(kListCharacters) != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--watch_dir is '", config.watch_dir(),
-        "'; legal is a path without blanks, commas, * ? and [; use another "
-        "one, or a link to it"));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<std::string>> WatchedFolder::List() {
-  std::error_code error;
-  std::vector<std::string> names;
-  std::filesystem::directory_iterator it(folder_, error);
-  for (; !error && it != std::filesystem::directory_iterator();
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    std::error_code gone;
-    if (name[0] == '.' || absl::EndsWith(name, ".tmp") ||
-        !it->is_regular_file(gone)) {
-      continue;
-    }
-    if (!marker_.empty() &&
-        (absl::EndsWith(name, marker_) ||
-         !std::filesystem::exists(it->path().string() + marker_, gone))) {
-      continue;
-    }
-    if (!IsAscii(name) ||
-        name.find_first_of(kListCharacters) != std::string::npos) {
-      if (warned_.insert(name).second) {
-        Log().warn(
-            "file '{}' of {} is left out: its name has a blank, a "
-            "comma, * ? or [, or is not ASCII; rename it",
-            absl::CHexEscape(name), folder_);
-      }
-      continue;
-    }
-    names.push_back(name);
-  }
-  if (error) {
-    return absl::NotFoundError(absl::StrCat("cannot look into --watch_dir ",
-                                            folder_, ": ", error.message(),
-                                            "; is the folder there?"));
-  }
-  std::sort(names.begin(), names.end(), data::NaturalLess);
-  return names;
+  return CheckWatchedSource(config);
 }
 
 OnlineTraining::OnlineTraining(const v1::JobConfig& config,
@@ -103,7 +48,7 @@ OnlineTraining::OnlineTraining(const v1::JobConfig& config,
       job_(job),
       steps_(std::move(steps)),
       clocks_(clocks),
-      folder_(config.watch_dir(), config.watch_marker()),
+      source_(NewWatchedSource(config)),
       last_busy_(clocks_.monotonic->Now()) {}
 
 bool OnlineTraining::IsFirstWorker() const {
@@ -173,7 +118,7 @@ absl::StatusOr<std::optional<v1::TrainingFile>> OnlineTraining::NextFile(
 }
 
 absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
-  const absl::StatusOr<std::vector<std::string>> names = folder_.List();
+  const absl::StatusOr<std::vector<std::string>> names = source_->List();
   if (!names.ok()) {
     // One that was never there is a mistake.
     if (!folder_was_there_ && begun_.empty()) return names.status();
@@ -190,11 +135,11 @@ absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
   folder_is_away_ = false;
   folder_was_there_ = true;
   for (const std::string& name : *names) {
-    if (begun_.contains(name) || IsUnreadable(name)) continue;
-    v1::TrainingFile file;
-    file.set_epoch(epoch);
-    file.set_file(name);
-    const absl::Status recorded = job_->RecordFile(file);
+    if (begun_.contains(name)) continue;
+    std::optional<v1::TrainingFile> file = ReadableOf(name);
+    if (!file.has_value()) continue;
+    file->set_epoch(epoch);
+    const absl::Status recorded = job_->RecordFile(*file);
     // Stopped meanwhile: the next question says so.
     if (absl::IsFailedPrecondition(recorded)) return absl::OkStatus();
     OARLOCK_RETURN_IF_ERROR(recorded);
@@ -204,20 +149,49 @@ absl::Status OnlineTraining::OfferFile(uint32_t epoch) {
   return absl::OkStatus();
 }
 
-bool OnlineTraining::IsUnreadable(const std::string& name) {
-  if (unreadable_.contains(name)) return true;
-  const std::string path = absl::StrCat(config_.watch_dir(), "/", name);
-  const absl::Status readable = data::CheckInput(DataOptionsOf(config_), path);
-  if (readable.ok()) return false;
-  std::error_code error;
+std::optional<v1::TrainingFile> OnlineTraining::ReadableOf(
+    const std::string& name) {
+  if (unreadable_.contains(name)) return std::nullopt;
+  v1::TrainingFile file;
+  file.set_file(name);
+  const std::string path = WatchedPaths(config_, file).front();
+  const absl::StatusOr<std::vector<std::string>> parts = source_->PartsOf(name);
   // It has gone since the folder was listed.
-  if (!std::filesystem::exists(path, error)) return true;
-  unreadable_.insert(name);
+  if (absl::IsNotFound(parts.status())) return std::nullopt;
+  if (!parts.ok()) {
+    unreadable_.insert(name);
+    LeaveOut(path, parts.status());
+    return std::nullopt;
+  }
+  bool can_be_trained = false;
+  for (const std::string& part : *parts) {
+    const std::string part_path =
+        part.empty() ? path : absl::StrCat(path, "/", part);
+    const absl::Status readable =
+        data::CheckInput(DataOptionsOf(config_), part_path);
+    std::error_code error;
+    if (readable.ok()) {
+      can_be_trained = true;
+      if (!part.empty()) file.add_parts(part);
+    } else if (!std::filesystem::exists(part_path, error)) {
+      return std::nullopt;
+    } else if (unreadable_.insert(part.empty() ? name : part_path).second) {
+      LeaveOut(part_path, readable);
+    }
+  }
+  if (can_be_trained) return file;
+  if (unreadable_.insert(name).second) {
+    Log().warn("folder {} is left out: it has no file to train", path);
+  }
+  return std::nullopt;
+}
+
+void OnlineTraining::LeaveOut(const std::string& path,
+                              const absl::Status& why) {
   Log().warn(
       "file {} is left out, {} so far: {}; write it again under "
       "another name",
-      path, unreadable_.size(), std::string(readable.message()));
-  return true;
+      path, unreadable_.size(), std::string(why.message()));
 }
 
 TrainingData::SkipPolicy OnlineTraining::SkipPolicyOf(
@@ -227,15 +201,15 @@ TrainingData::SkipPolicy OnlineTraining::SkipPolicyOf(
 }
 
 absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
-  const std::string path = absl::StrCat(config_.watch_dir(), "/", file.file());
-  OARLOCK_RETURN_IF_ERROR(PredictFile(file, path));
+  const std::vector<std::string> paths = WatchedPaths(config_, file);
+  OARLOCK_RETURN_IF_ERROR(PredictFile(file, paths));
   if (file.epoch() < job_->own_trained_epochs()) {
     // The file may be gone.
     OARLOCK_RETURN_IF_ERROR(job_->WaitForTrained(file.epoch()));
   } else {
     OARLOCK_ASSIGN_OR_RETURN(
         const std::unique_ptr<TrainingData> data,
-        TrainingData::Open(config_, {path}, TrainingData::Division::kConfigured,
+        TrainingData::Open(config_, paths, TrainingData::Division::kConfigured,
                            job_, *clocks_.monotonic, SkipPolicyOf(file)));
     OARLOCK_RETURN_IF_ERROR(steps_.train(*data, file.epoch()));
   }
@@ -243,13 +217,13 @@ absl::Status OnlineTraining::TrainFile(const v1::TrainingFile& file) {
   return steps_.evaluate(file.epoch());
 }
 
-absl::Status OnlineTraining::PredictFile(const v1::TrainingFile& file,
-                                         const std::string& path) {
+absl::Status OnlineTraining::PredictFile(
+    const v1::TrainingFile& file, const std::vector<std::string>& paths) {
   const PhaseId phase{"predict", file.epoch()};
   // In a job that was resumed parts of the file may be trained: its figure of
   // before stands. All workers still meet at the same places. Within a run the
   // phase stays as it was defined.
-  std::vector<std::string> predicted = {path};
+  std::vector<std::string> predicted = paths;
   if (IsFirstWorker()) {
     OARLOCK_ASSIGN_OR_RETURN(const v1::JobStatusResponse status,
                              job_->GetJobStatus());
@@ -295,6 +269,7 @@ absl::Status OnlineTraining::WarnOfBadLines(const v1::TrainingFile& file) {
 
 absl::Status OnlineTraining::Finish(v1::TrainingFile file) {
   file.set_trained(true);
+  file.clear_parts();
   const absl::Status recorded = job_->RecordFile(file);
   if (absl::IsFailedPrecondition(recorded)) {
     Log().info("{}", std::string(recorded.message()));

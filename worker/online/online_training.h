@@ -20,32 +20,13 @@
 #include "proto/config/job_config.pb.h"
 #include "proto/v1/coordinator_training.pb.h"
 #include "worker/input/training_data.h"
+#include "worker/online/watched_source.h"
 #include "worker/report/progress_meter.h"
 
 namespace oarlock::worker {
 
 // InvalidArgument when flags of online training contradict others.
 absl::Status CheckOnlineTraining(const v1::JobConfig& config);
-
-// The complete files of a folder. Those whose names begin with "." or end with
-// ".tmp" are none, nor are folders and markers; a name that a list of files
-// could not carry (with a blank, a comma, or one of * ? [) is left out, with
-// one warning. Not thread-safe.
-class WatchedFolder {
- public:
-  // `marker`: empty, or the suffix of the file that says that another one is
-  // complete.
-  WatchedFolder(std::string folder, std::string marker)
-      : folder_(std::move(folder)), marker_(std::move(marker)) {}
-
-  // Names without the folder, in natural order. NotFound names the folder.
-  absl::StatusOr<std::vector<std::string>> List();
-
- private:
-  const std::string folder_;
-  const std::string marker_;
-  std::set<std::string> warned_;
-};
 
 // One thread at a time.
 class OnlineTraining {
@@ -66,9 +47,10 @@ class OnlineTraining {
   OnlineTraining(const v1::JobConfig& config, client::JobClient* job,
                  Steps steps, const Clocks& clocks);
 
-  // Trains file after file until training is stopped. Worker 0 alone looks into
-  // the folder and tells the coordinator which file is which epoch; so workers
-  // agree, and so do incarnations. Stops training itself when no file came for
+  // Trains file after file, or folder after folder, until training is stopped.
+  // Worker 0 alone looks into the folder and tells the coordinator which file
+  // is which epoch; so workers agree, and so do incarnations. Stops training
+  // itself when no file came for
   // --watch_idle_s. A file that cannot be read, or the rest of one that is
   // gone, is left out with a warning; a folder that was there and is away is
   // awaited. NotFound when it was never there.
@@ -83,12 +65,13 @@ class OnlineTraining {
   absl::Status OfferFile(uint32_t epoch);
   absl::Status TrainFile(const v1::TrainingFile& file);
   absl::Status PredictFile(const v1::TrainingFile& file,
-                           const std::string& path);
+                           const std::vector<std::string>& paths);
   // Worker 0, after it was predicted.
   absl::Status WarnOfBadLines(const v1::TrainingFile& file);
-  // Worker 0: it cannot be opened, or is no text; the first time this is
-  // logged.
-  bool IsUnreadable(const std::string& name);
+  // Worker 0: what can be read of it; nothing: it is left out, or was removed
+  // since. What cannot be opened, or is no text, is logged the first time.
+  std::optional<v1::TrainingFile> ReadableOf(const std::string& name);
+  void LeaveOut(const std::string& path, const absl::Status& why);
   // A job that runs for weeks does not end with one bad file. In its first one
   // too many malformed lines mean that the flags do not fit the data.
   TrainingData::SkipPolicy SkipPolicyOf(const v1::TrainingFile& file) const;
@@ -100,10 +83,10 @@ class OnlineTraining {
   client::JobClient* const job_;
   const Steps steps_;
   const Clocks clocks_;
-  WatchedFolder folder_;
+  const std::unique_ptr<WatchedSource> source_;
   // Files that were given to epochs.
   std::set<std::string> begun_;
-  // Names that were left out.
+  // Names, and paths of files of folders, that were left out.
   std::set<std::string> unreadable_;
   bool folder_was_there_ = false;
   bool folder_is_away_ = false;

@@ -88,6 +88,8 @@ typedef uint64_t oarlock_keys;
 /* What one push is made of. */
 typedef uint64_t oarlock_step;
 typedef uint64_t oarlock_features;
+/* XXH3-64 of bytes that come in parts. */
+typedef uint64_t oarlock_sum;
 
 /* "1.2.0". Static memory. */
 OARLOCK_API const char* oarlock_version(void);
@@ -431,6 +433,20 @@ OARLOCK_API oarlock_code oarlock_features_write(oarlock_features features,
                                                 oarlock_error* error);
 OARLOCK_API oarlock_code oarlock_features_free(oarlock_features features,
                                                oarlock_error* error);
+
+/* -- Sums ---------------------------------------------------------------- */
+
+/* The XXH3-64 by which a checkpoint's MANIFEST knows its files, seed 0. Parts
+ * are added in their order; the value is that of all so far. One thread at a
+ * time has a sum; others wait. */
+OARLOCK_API oarlock_code oarlock_sum_create(oarlock_sum* sum,
+                                            oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_sum_add(oarlock_sum sum, const void* bytes,
+                                         size_t size, oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_sum_value(oarlock_sum sum, uint64_t* value,
+                                           oarlock_error* error);
+OARLOCK_API oarlock_code oarlock_sum_free(oarlock_sum sum,
+                                          oarlock_error* error);
 
 /* -- The library --------------------------------------------------------- */
 

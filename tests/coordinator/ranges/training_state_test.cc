@@ -152,6 +152,57 @@ TEST(TrainingStateTest, AFileOfWhichAllIsInTheCutIsTrainedInIt) {
   EXPECT_TRUE(restored.CheckFile(FileOf(2, "c")).ok());
 }
 
+TEST(TrainingStateTest, AFolderHasItsFilesUntilNoCutCanLackItsEnd) {
+  const auto folder = [](uint32_t epoch, bool trained) {
+    v1::TrainingFile file = FileOf(epoch, absl::StrCat("day=", epoch), trained);
+    file.add_parts("a");
+    file.add_parts("b");
+    return file;
+  };
+  TrainingState training;
+  for (uint32_t epoch = 0; epoch < 10; ++epoch) {
+    ASSERT_TRUE(training.CheckFile(folder(epoch, false)).ok());
+    training.RecordFile(folder(epoch, false));
+    v1::CheckpointManifest manifest;
+    training.DescribeCut(/*trained_epochs=*/epoch, &manifest);
+    ASSERT_EQ(manifest.files_size(), static_cast<int>(epoch) + 1);
+    EXPECT_EQ(manifest.files(epoch).parts_size(), 2);
+    for (uint32_t i = 0; i < epoch; ++i) {
+      EXPECT_EQ(manifest.files(i).parts_size(), 0) << i;
+    }
+    if (epoch > 0) {
+      manifest.Clear();
+      training.DescribeCut(/*trained_epochs=*/epoch - 1, &manifest);
+      ASSERT_EQ(manifest.files_size(), static_cast<int>(epoch));
+      EXPECT_EQ(manifest.files(epoch - 1).parts_size(), 2);
+    }
+    training.RecordFile(folder(epoch, true));
+    EXPECT_EQ(training.files()[epoch].parts_size(), 2);
+  }
+  EXPECT_EQ(training.files()[0].parts_size(), 0);
+  v1::JobStatusResponse status;
+  training.Describe(&status);
+  EXPECT_EQ(status.newest_file().file(), "day=9");
+  EXPECT_EQ(status.newest_file().parts_size(), 0);
+}
+
+TEST(TrainingStateTest, FilesOfAFolderHaveNamesAndAreNotTooMany) {
+  TrainingState training;
+  for (const std::string name : {"", "a/b", "../a"}) {
+    v1::TrainingFile file = FileOf(0, "day=0");
+    file.add_parts(name);
+    EXPECT_EQ(training.CheckFile(file).code(),
+              absl::StatusCode::kInvalidArgument)
+        << name;
+  }
+  v1::TrainingFile file = FileOf(0, "day=0");
+  for (int i = 0; i < TrainingState::kMaxParts; ++i) file.add_parts("a");
+  EXPECT_TRUE(training.CheckFile(file).ok());
+  file.add_parts("a");
+  EXPECT_EQ(training.CheckFile(file).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(TrainingStateTest, StateIsTakenOver) {
   TrainingState training;
   training.Begin(3);

@@ -271,6 +271,12 @@ TEST(FlagUseTest, FlagsOfCheckpointsAreRefusedWithoutThem) {
   ExpectUses({
       {[](auto& c) { c.set_checkpoint_interval_s(0); }, nothing, folder},
       {[](auto& c) { c.set_checkpoint_keep(3); }, nothing, folder},
+      {[](auto& c) { c.set_on_checkpoint("true"); }, nothing, folder},
+      {[](auto& c) { c.set_on_checkpoint_timeout_s(9); }, folder,
+       [](v1::JobConfig& c) {
+         c.set_checkpoint_dir("ckpt");
+         c.set_on_checkpoint("true");
+       }},
       {[](auto& c) { c.set_log_bytes_max(1 << 20); }, folder, log},
       {[](auto& c) { c.set_log_sync_interval_s(0); }, folder, log},
   });
@@ -289,6 +295,7 @@ TEST(FlagUseTest, FlagsOfOutputsAndOnlineTrainingAreRefusedWithoutThem) {
       {[](auto& c) { c.set_early_stop_patience(2); }, nothing, metric},
       {[](auto& c) { c.set_early_stop_min_delta(.1); }, nothing, metric},
       {[](auto& c) { c.set_watch_marker(".done"); }, nothing, watch},
+      {[](auto& c) { c.set_watch_folder_marker("done"); }, nothing, watch},
       {[](auto& c) { c.set_watch_idle_s(1); }, nothing, watch},
       {[](auto& c) { c.set_watch_poll_s(1); }, nothing, watch},
       {[](auto& c) { c.set_tensorboard_period_s(9); }, nothing,
@@ -324,6 +331,7 @@ TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
               c.set_dataset_memory_mb(4096);
               c.set_early_stop_patience(3);
               c.set_watch_marker("");
+              c.set_watch_folder_marker("_SUCCESS");
               c.set_optimizer("sgd");
               c.set_momentum(.9);
               c.set_nesterov(false);
@@ -333,6 +341,8 @@ TEST(FlagUseTest, SetToItsDefaultAFlagMayStandWhereItIsNotRead) {
               c.set_evict_period_ticks(60);
               c.set_checkpoint_interval_s(300);
               c.set_checkpoint_keep(2);
+              c.set_on_checkpoint("");
+              c.set_on_checkpoint_timeout_s(3600);
               c.set_log_bytes_max(1 << 30);
               c.set_log_sync_interval_s(.1);
               c.set_tensorboard_period_s(1);

@@ -33,34 +33,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(WatchedFolderTest, FilesAreCompleteUnderTheirNamesInNaturalOrder) {
-  const TestFolder folder;
-  for (const std::string name :
-       {"part-10", "part-2", ".hidden", "part-3.tmp", "two words", "a,b"}) {
-    folder.Write(name, "x");
-  }
-  std::filesystem::create_directory(folder.Path("deeper"));
-  WatchedFolder watched(folder.path(), "");
-  EXPECT_THAT(*watched.List(), ElementsAre("part-2", "part-10"));
-  std::filesystem::rename(folder.Path("part-3.tmp"), folder.Path("part-3"));
-  EXPECT_THAT(*watched.List(), ElementsAre("part-2", "part-3", "part-10"));
-}
-
-TEST(WatchedFolderTest, WithAMarkerFilesWaitForTheirs) {
-  const TestFolder folder;
-  folder.Write("part-0", "x");
-  folder.Write("part-1", "x");
-  WatchedFolder watched(folder.path(), ".done");
-  EXPECT_THAT(*watched.List(), IsEmpty());
-  folder.Write("part-1.done", "");
-  EXPECT_THAT(*watched.List(), ElementsAre("part-1"));
-}
-
-TEST(WatchedFolderTest, AFolderThatIsNotThereIsNamed) {
-  EXPECT_THAT(WatchedFolder("/nowhere/at/all", "").List().status().message(),
-              HasSubstr("--watch_dir /nowhere/at/all"));
-}
-
 TEST(CheckOnlineTrainingTest, TwoSourcesOfExamplesAreRefused) {
   v1::JobConfig config;
   config.set_watch_dir("in");
@@ -78,6 +50,8 @@ TEST(CheckOnlineTrainingTest, TwoSourcesOfExamplesAreRefused) {
   config.set_watch_dir("in,out");
   EXPECT_EQ(CheckOnlineTraining(config).code(),
             absl::StatusCode::kInvalidArgument);
+  config.set_watch_dir("in/day=*");
+  EXPECT_TRUE(CheckOnlineTraining(config).ok());
 }
 
 // A job that keeps its list of files in memory; nothing is trained.
@@ -114,7 +88,7 @@ class FileByFileTest : public ::testing::Test {
   absl::Status Run(const std::function<void(const std::string& name,
                                             const TrainingData& data)>& train) {
     v1::JobConfig config;
-    config.set_watch_dir(folder_.path());
+    config.set_watch_dir(absl::StrCat(folder_.path(), pattern_));
     config.set_watch_poll_s(.001);
     OnlineTraining::Steps steps;
     steps.predict = [](TrainingData&, const PhaseId&) {
@@ -133,6 +107,8 @@ class FileByFileTest : public ::testing::Test {
 
   const SkippingClock clock_;
   TestFolder folder_;
+  // Of folders, below folder_; empty: its files are trained.
+  std::string pattern_;
   ListOfFiles job_;
   std::vector<std::string> trained_;
 };
@@ -189,6 +165,86 @@ TEST_F(FileByFileTest, AFileThatIsRemovedOnceItWasBegunIsLeftOut) {
   EXPECT_TRUE(done.ok()) << done;
   EXPECT_THAT(trained_, ElementsAre("a", "b"));
   EXPECT_THAT(num_items, ElementsAre(0u, 1u));
+}
+
+TEST_F(FileByFileTest, CompleteFoldersAreTrainedOnceInTheOrderOfTheirNames) {
+  pattern_ = "/day=*/hour=*";
+  const auto write = [&](const std::string& folder, bool is_complete) {
+    std::filesystem::create_directories(folder_.Path(folder));
+    for (const std::string name : {"part-10", "part-9", "_log", ".crc"}) {
+      folder_.Write(absl::StrCat(folder, "/", name), "x\n");
+    }
+    if (is_complete) folder_.Write(absl::StrCat(folder, "/_SUCCESS"), "");
+  };
+  write("day=2/hour=10", true);
+  write("day=2/hour=9", true);
+  write("day=10/hour=1", true);
+  write("day=10/hour=2", false);
+  std::vector<std::vector<std::string>> files;
+  const absl::Status done =
+      Run([&](const std::string& name, const TrainingData& data) {
+        files.push_back(data.files());
+        if (name == "day=10/hour=1") write("day=10/hour=2", true);
+        job_.stopped = name == "day=10/hour=2";
+      });
+  EXPECT_TRUE(done.ok()) << done;
+  EXPECT_THAT(trained_, ElementsAre("day=2/hour=9", "day=2/hour=10",
+                                    "day=10/hour=1", "day=10/hour=2"));
+  EXPECT_THAT(files[0], ElementsAre(folder_.Path("day=2/hour=9/part-9"),
+                                    folder_.Path("day=2/hour=9/part-10")));
+  ASSERT_EQ(files.size(), 4u);
+}
+
+TEST_F(FileByFileTest, AFolderHasTheFilesThatItHadWhenItWasBegun) {
+  pattern_ = "/day=*";
+  std::filesystem::create_directory(folder_.Path("day=1"));
+  for (const std::string name : {"a", "b", "c", "_SUCCESS"}) {
+    folder_.Write(absl::StrCat("day=1/", name), "x\n");
+  }
+  // Of another worker, or before the job goes on.
+  job_.on_list = [&] {
+    if (job_.files.size() != 1) return;
+    std::filesystem::remove(folder_.Path("day=1/b"));
+    folder_.Write("day=1/0", "x\n");
+  };
+  std::vector<std::string> files;
+  std::vector<uint32_t> sources;
+  const absl::Status done =
+      Run([&](const std::string&, const TrainingData& data) {
+        files = data.files();
+        for (const data::DataRange& item : data.items()) {
+          sources.push_back(item.source);
+        }
+        job_.stopped = true;
+      });
+  EXPECT_TRUE(done.ok()) << done;
+  EXPECT_THAT(files,
+              ElementsAre(folder_.Path("day=1/a"), folder_.Path("day=1/b"),
+                          folder_.Path("day=1/c")));
+  // What is gone is left out, and nothing else.
+  EXPECT_THAT(sources, ElementsAre(0u, 2u));
+}
+
+TEST_F(FileByFileTest, WhatCannotBeReadOfAFolderIsLeftOut) {
+  pattern_ = "/day=*";
+  for (const std::string name : {"day=1", "day=2", "day=3", "day=4"}) {
+    std::filesystem::create_directory(folder_.Path(name));
+    folder_.Write(absl::StrCat(name, "/_SUCCESS"), "");
+  }
+  folder_.Write("day=1/a", "x\n");
+  folder_.Write("day=1/b", std::string("\0\1\2", 3));
+  folder_.Write("day=2/b", std::string("\0\1\2", 3));
+  // day=3 has no file.
+  folder_.Write("day=4/a", "x\n");
+  std::vector<size_t> num_files;
+  const absl::Status done =
+      Run([&](const std::string& name, const TrainingData& data) {
+        num_files.push_back(data.files().size());
+        job_.stopped = name == "day=4";
+      });
+  EXPECT_TRUE(done.ok()) << done;
+  EXPECT_THAT(trained_, ElementsAre("day=1", "day=4"));
+  EXPECT_THAT(num_files, ElementsAre(1u, 1u));
 }
 
 constexpr int kFiles = 3;
@@ -269,6 +325,29 @@ TEST_F(OnlineTrainingTest, TrainsWhatOneEpochOverAllFilesTrains) {
   EXPECT_EQ(loss_sum, at_once.Phase("train", 0).progress().loss_sum());
   EXPECT_EQ(online.summary.epochs, kFiles);
   EXPECT_THAT(online.summary.stop_reason, HasSubstr("no new file came into"));
+}
+
+TEST_F(OnlineTrainingTest, WorkersOfAClusterShareEachFolder) {
+  std::filesystem::create_directory(watched_.Path("day=1"));
+  std::filesystem::create_directory(watched_.Path("day=2"));
+  std::filesystem::rename(files_[0], watched_.Path("day=1/f0"));
+  std::filesystem::rename(files_[1], watched_.Path("day=1/f1"));
+  std::filesystem::rename(files_[2], watched_.Path("day=2/f2"));
+  for (const std::string day : {"day=1", "day=2"}) {
+    watched_.Write(absl::StrCat(day, "/_SUCCESS"), "");
+  }
+  for (const std::string mode : {"async", "sync"}) {
+    v1::JobConfig config = OnlineConfig(mode);
+    config.set_watch_dir(absl::StrCat(watched_.path(), "/day=*"));
+    const JobOutcome online = RunClusterJob(config, 2, 3);
+    ExpectOk(online);
+    const size_t rows[] = {kRowsOf[0] + kRowsOf[1], kRowsOf[2]};
+    for (uint32_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(online.Phase("train", i).progress().examples(), rows[i]);
+      EXPECT_EQ(online.Phase("predict", i).progress().examples(), rows[i]);
+    }
+    EXPECT_EQ(online.summary.evaluations[0].file(), "day=1");
+  }
 }
 
 TEST_F(OnlineTrainingTest, PredictsAFileAsTheModelOfThoseBeforeItDoes) {

@@ -1,4 +1,4 @@
-#include "data/reader/guarded_process.h"
+#include "base/process/guarded_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,12 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 extern char** environ;
 
-namespace oarlock::data {
+namespace oarlock {
 namespace {
 
 // How a child process starts.
@@ -68,16 +71,30 @@ void SpawnActions::Discard(int stream) {
 
 absl::StatusOr<pid_t> SpawnProgram(const std::vector<std::string>& words,
                                    pid_t group, const SpawnActions& actions,
-                                   const std::string& what) {
+                                   const std::string& what,
+                                   const std::vector<std::string>& variables) {
   const SpawnAttributes attributes(group);
   std::vector<char*> argv;
   for (const std::string& word : words) {
     argv.push_back(const_cast<char*>(word.c_str()));
   }
   argv.push_back(nullptr);
+  std::vector<char*> environment;
+  for (const std::string& variable : variables) {
+    environment.push_back(const_cast<char*>(variable.c_str()));
+  }
+  for (char** each = environ; *each != nullptr; ++each) {
+    const bool is_replaced = std::any_of(
+        variables.begin(), variables.end(), [&](const std::string& variable) {
+          return absl::StartsWith(*each,
+                                  variable.substr(0, variable.find('=') + 1));
+        });
+    if (!is_replaced) environment.push_back(*each);
+  }
+  environment.push_back(nullptr);
   pid_t pid = -1;
   const int error = posix_spawnp(&pid, argv[0], actions.get(), attributes.get(),
-                                 argv.data(), environ);
+                                 argv.data(), environment.data());
   if (error != 0) {
     return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", what));
   }
@@ -105,4 +122,4 @@ GuardedGroup::~GuardedGroup() {
   WaitForProcess(leader_, &status, 0);
 }
 
-}  // namespace oarlock::data
+}  // namespace oarlock
