@@ -34,10 +34,10 @@ absl::StatusOr<v1::JobStatusResponse> JobObserver::Status() {
   return response;
 }
 
-absl::Status JobObserver::Patiently(
+absl::Status JobObserver::Retried(
     absl::FunctionRef<absl::Status()> call) const {
   const Clock& clock = *options_.clocks.monotonic;
-  const absl::Time give_up_at = clock.Now() + kPatience;
+  const absl::Time give_up_at = clock.Now() + kRetryFor;
   while (true) {
     const absl::Status status = call();
     const bool may_succeed =
@@ -50,7 +50,7 @@ absl::Status JobObserver::Patiently(
 absl::Status JobObserver::Stop(const std::string& reason) {
   v1::StopTrainingRequest request;
   request.set_reason(reason);
-  return Patiently([&] {
+  return Retried([&] {
     v1::StopTrainingResponse response;
     return Ask([&](grpc::ClientContext* context) {
       return connections_->coordinator().StopTraining(context, request,
@@ -60,7 +60,7 @@ absl::Status JobObserver::Stop(const std::string& reason) {
 }
 
 absl::Status JobObserver::Drain(const std::string& reason) {
-  OARLOCK_RETURN_IF_ERROR(Patiently([this] { return Connect(); }));
+  OARLOCK_RETURN_IF_ERROR(Retried([this] { return Connect(); }));
   v1::DrainRequest request;
   request.set_reason(reason);
   v1::DrainResponse response;
@@ -72,7 +72,7 @@ absl::Status JobObserver::Drain(const std::string& reason) {
 
 absl::StatusOr<std::string> JobObserver::CheckpointDir() {
   v1::ServerStatusResponse response;
-  OARLOCK_RETURN_IF_ERROR(Patiently([&] {
+  OARLOCK_RETURN_IF_ERROR(Retried([&] {
     return Ask([&](grpc::ClientContext* context) {
       return connections_->servers()[0].admin->GetServerStatus(
           context, v1::ServerStatusRequest(), &response);

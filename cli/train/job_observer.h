@@ -20,13 +20,13 @@ namespace oarlock::cli {
 // waited for: the job may be over. One thread at a time.
 class JobObserver {
  public:
-  static constexpr absl::Duration kPatience = absl::Seconds(5);
+  static constexpr absl::Duration kRetryFor = absl::Seconds(5);
 
   explicit JobObserver(client::ConnectionOptions options)
       : options_(std::move(options)) {}
 
   absl::StatusOr<v1::JobStatusResponse> Status();
-  // See CoordinatorService; tried for kPatience. Drain returns when its
+  // See CoordinatorService; tried for kRetryFor. Drain returns when its
   // checkpoint is made.
   absl::Status Stop(const std::string& reason);
   absl::Status Drain(const std::string& reason);
@@ -36,7 +36,7 @@ class JobObserver {
  private:
   absl::Status Connect();
   // Calls it again while servers are away, or slow.
-  absl::Status Patiently(absl::FunctionRef<absl::Status()> call) const;
+  absl::Status Retried(absl::FunctionRef<absl::Status()> call) const;
   absl::Status Ask(absl::FunctionRef<grpc::Status(grpc::ClientContext*)> call);
 
   const client::ConnectionOptions options_;

@@ -63,8 +63,8 @@ absl::StatusOr<bool> RowFeed::NextInTurn(size_t reader, size_t batch_size,
     }
     if (!mine.empty()) break;
     Waiting taken;
-    OARLOCK_ASSIGN_OR_RETURN(
-        const bool more, Fill(batch_size, &taken.batch, &taken.items));
+    OARLOCK_ASSIGN_OR_RETURN(const bool more,
+                             Fill(batch_size, &taken.batch, &taken.items));
     if (!more) return false;
     waiting_[turn_].push_back(std::move(taken));
     turn_ = (turn_ + 1) % num_turns_;

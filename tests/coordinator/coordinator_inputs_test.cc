@@ -88,9 +88,7 @@ class CoordinatorInputsTest : public CoordinatorTest {
     manifest.mutable_description()->set_largest_feature_number(largest);
     return manifest;
   }
-  void Again() {
-    coordinator_.emplace(options_, clock_);
-  }
+  void Again() { coordinator_.emplace(options_, clock_); }
 
   uint64_t generation_ = 0;
 };
