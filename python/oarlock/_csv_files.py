@@ -183,6 +183,7 @@ class CsvFile(_file.File):
             return "error"
 
         types = {field.name: field.type for field in self.schema}
+        first: Optional[BaseException] = None
         for _ in range(1 + len(self.wanted.integers)):
             try:
                 return read.read_csv(
@@ -200,9 +201,10 @@ class CsvFile(_file.File):
                         true_values=[], false_values=[]))
             except pa.ArrowException as error:
                 found = _WHERE.search(str(error))
-                name = self._names_read[int(found[1])] if found and found[1] else ""
+                name = self._names[int(found[1])] if found and found[1] else ""
+                first = first or error
                 if types.get(name) != pa.int64():
-                    raise self._malformed(data, begin, wrong, error) from None
+                    raise self._malformed(data, begin, wrong, first) from None
                 # Ids of 64 bits may be above those.
                 types[name] = pa.uint64()
         raise errors.InternalError("a block of CSV has no types")
@@ -216,7 +218,7 @@ class CsvFile(_file.File):
             why = (f"has {wrong[0].actual_columns} values, and the first line names "
                    f"{wrong[0].expected_columns} columns")
         elif found and found[1]:
-            name = self._names_read[int(found[1])]
+            name = self._names[int(found[1])]
             kind = "integer of 64 bits" if name in self.wanted.integers else "number"
             value = _stores.first_line(error).split(" invalid value ", 1)[-1]
             why = f"has {value[:_MAX_SHOWN]} in column '{name}', which is no {kind}"

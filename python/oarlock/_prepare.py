@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import sysconfig
 import traceback
 from typing import Any, Callable
 
@@ -10,6 +11,9 @@ from oarlock import errors
 from oarlock import _stores
 
 _LEGAL = "legal is module:function, such as clicks:cross"
+# Where Python's own modules and packages are.
+_PYTHON = tuple({sysconfig.get_path(name)
+                 for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 class Prepare:
@@ -66,9 +70,12 @@ class Prepare:
 
 def _told(error: BaseException) -> str:
     """Class, text and place of an error, on one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if (
-        len(frames) > 1 and "importlib" not in frames[-1].filename) else ""
+    # The last one of the user's: not of this file, nor of packages.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if frame.filename != __file__ and os.path.isfile(frame.filename)
+              and not frame.filename.startswith(_PYTHON)]
+    place = (f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
+             if frames else "")
     text = str(error).splitlines()
     return f"{type(error).__name__}: {text[0]}{place}" if text else (
         f"{type(error).__name__}{place}")

@@ -298,7 +298,11 @@ def _naming(path: str) -> Iterator[None]:
     except errors.Error as error:
         raise type(error)(f"'{path}' {error}" if _goes_on(str(error)) else
                           f"'{path}': {error}") from None
-    except (ValueError, NotImplementedError) as error:  # pyarrow's, of a file that is damaged.
+    except (ValueError, NotImplementedError, OSError) as error:
+        # pyarrow's, of a file that is damaged: what the system says has a number, and
+        # what a store says may be said of its network.
+        if isinstance(error, OSError) and (error.errno is not None or "://" in path):
+            raise
         raise errors.InvalidArgumentError(
             f"'{path}': {_stores.first_line(error)}") from None
 

@@ -13,7 +13,7 @@ from reader_testing import Reader, ReaderTestCase, features, key_of
 
 LISTED = features.Features([
     features.Label("y"), features.SparseFeature("u"), features.DenseFeature("d"),
-    features.SparseFeature("n", type="integer")])
+    features.SparseFeature("n", type="int")])
 
 
 def row_of(label, dense, number, text):
@@ -45,12 +45,12 @@ class CsvFilesTest(ReaderTestCase):
 
     def test_types_and_quotes(self):
         want = [row_of(1, 2.5, 7, b"a"), row_of(0, 0, -3, b"b, \"c\"\nd"),
-                row_of(1, -1e3, None, b""), row_of(0, 0, (1 << 64) - 1, None)]
+                row_of(1, -1e3, None, b""), row_of(0, 0, 1 << 62, None)]
         text = ('more,u,y,d,n\n'
                 'x,a,1,2.5,7\n'
                 '"x ""y""\n","b, ""c""\nd",0,,-3\n'
                 ',"",1,-1e3,\n'
-                ',,0,0,18446744073709551615')
+                ',,0,0,4611686018427387904')
         self.assertEqual(self.rows(text), want)
         self.assertEqual(self.rows(text + "\n"), want)
         self.assertEqual(self.rows("\ufeff" + text), want)
@@ -58,6 +58,10 @@ class CsvFilesTest(ReaderTestCase):
         want = [row_of(1, 2, 3, b"NA"), row_of(0, 4, 5, b"null")]
         self.assertEqual(self.rows(plain), want)
         self.assertEqual(self.rows(plain.replace("\n", "\r\n")), want)
+        self.assertEqual(self.rows("u,n,y,d\na,18446744073709551615,1,2\nb,7,0,1\n"),
+                         [row_of(1, 2, (1 << 64) - 1, b"a"), row_of(0, 1, 7, b"b")])
+        self.malformed("u,n,y,d\na,-7,1,2\na,18446744073709551615,1,2\n", "line 3 has "
+                       "'18446744073709551615' in column 'n', which is no integer")
         # Bytes that are no UTF-8 are ids as they are.
         self.assertEqual(self.rows(b"u,y,d,n\n\xff\x00a,1,2,3\n"),
                          [row_of(1, 2, 3, b"\xff\x00a")])

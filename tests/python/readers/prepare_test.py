@@ -44,9 +44,8 @@ def other_types(batch):
     return cross(batch).set_column(0, "user x item", pa.array([1.5] * batch.num_rows))
 
 def damaged(batch):
-    offsets = pa.py_buffer((10 ** 9).to_bytes(4, "little") * (batch.num_rows + 1))
-    text = pa.Array.from_buffers(pa.string(), batch.num_rows,
-                                 [None, offsets, pa.py_buffer(b"x")])
+    text = pa.DictionaryArray.from_arrays(
+        pa.array([10 ** 6] * batch.num_rows, pa.int32()), pa.array(["a"]), safe=False)
     return cross(batch).set_column(0, "user x item", text)
 
 constant = 5
@@ -124,7 +123,7 @@ class PrepareTest(ReaderTestCase):
                  "Table; legal is a pyarrow.RecordBatch"),
                 ("clicks:nothing", "prepare 'clicks:nothing' has returned a NoneType"),
                 ("clicks:fails", "a.parquet': prepare 'clicks:fails' has failed: "
-                 r"ValueError: no such \(clicks.py, line 22\)$"),
+                 r"ValueError: no such \(clicks.py, line \d+\)$"),
                 ("clicks:ends", "prepare 'clicks:ends' has failed: SystemExit: 0"),
                 ("clicks:damaged", "prepare 'clicks:damaged' has returned a batch that is "
                  "damaged: "),
