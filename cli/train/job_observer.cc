@@ -71,14 +71,16 @@ absl::Status JobObserver::Drain(const std::string& reason) {
 }
 
 absl::StatusOr<std::string> JobObserver::CheckpointDir() {
-  v1::ServerStatusResponse response;
-  OARLOCK_RETURN_IF_ERROR(Retried([&] {
-    return Ask([&](grpc::ClientContext* context) {
-      return connections_->servers()[0].admin->GetServerStatus(
-          context, v1::ServerStatusRequest(), &response);
-    });
+  std::string folder;
+  OARLOCK_RETURN_IF_ERROR(Retried([&]() -> absl::Status {
+    OARLOCK_RETURN_IF_ERROR(Connect());
+    OARLOCK_ASSIGN_OR_RETURN(
+        const v1::ConnectResponse response,
+        connections_->ConnectAnew(ServerIndex(0), options_.connect_timeout));
+    folder = response.checkpoint_dir();
+    return absl::OkStatus();
   }));
-  return response.checkpoint_dir();
+  return folder;
 }
 
 }  // namespace oarlock::cli

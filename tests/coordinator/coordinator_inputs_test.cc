@@ -94,8 +94,8 @@ class CoordinatorInputsTest : public CoordinatorTest {
 };
 
 TEST_F(CoordinatorInputsTest, FeaturesAreNumberedInTheOrderOfTheirNames) {
-  const auto list = Define({Sparse("a"), Label("click"), Sparse("b"),
-                            Sparse("c", v1::TEXT, 0, "a")});
+  const auto list = Define({Sparse("a"), Sparse("b"),
+                            Sparse("c", v1::TEXT, 0, "a"), Label("click")});
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_EQ(Numbers(*list), "a 1, b 2, c 1");
 }
