@@ -196,9 +196,16 @@ class JobProcess:
             self._changed.notify_all()
 
 
+# What says of a process which one of a job it is, beside PADDLE_...
+_ROLE = ("TRAINING_ROLE", "POD_IP", "SYS_JOB_ID", "OARLOCK_ALONE", "OARLOCK_LISTEN_FD",
+         "OARLOCK_RESTART", "OARLOCK_RESTART_TOGETHER")
+
+
 def _environment() -> Dict[str, str]:
     """This process's, with what readers of columns need to run this package."""
-    environment = dict(os.environ)
+    # A role of this process's is not one of the child's.
+    environment = {name: value for name, value in os.environ.items()
+                   if not (name.startswith("PADDLE_") or name in _ROLE)}
     environment.setdefault("OARLOCK_PYTHON", sys.executable)
     folder = os.path.dirname(_find.PACKAGE)
     if folder not in [*site.getsitepackages(), site.getusersitepackages()]:

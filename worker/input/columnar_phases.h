@@ -46,6 +46,11 @@ class ColumnarPhases {
   absl::StatusOr<std::unique_ptr<EpochRanges>> Start(
       const PhaseId& phase, LeasedRanges::RunCompletion run_completion);
 
+  // What reads rows of the files, for who reads them apart from a phase.
+  EpochRanges::NewReader new_reader() const {
+    return NewLeasedReader(/*order=*/nullptr);
+  }
+
   // What --dataset memory has.
   uint64_t memory_bytes() const {
     return memory_ == nullptr ? 0 : memory_->bytes();
@@ -56,6 +61,9 @@ class ColumnarPhases {
   std::shared_ptr<const data::GroupOrder> OrderOf(uint32_t epoch) const;
   // As DefinePhaseRequest has it.
   std::string OrderText() const;
+  // Of whoever gets a range.
+  EpochRanges::NewReader NewLeasedReader(
+      std::shared_ptr<const data::GroupOrder> order) const;
   absl::StatusOr<std::unique_ptr<EpochRanges>> StartLeased(
       const std::string& phase_name,
       std::shared_ptr<const data::GroupOrder> order,
