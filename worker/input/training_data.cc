@@ -262,10 +262,13 @@ absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
 absl::Status TrainingData::ListColumnar(
     const std::vector<std::string>& patterns) {
   const bool trains = division_ == Division::kConfigured;
+  data::DataOptions options = data_options();
+  // A process that opens files is silent for a while, and not for ever.
+  options.while_silent = [job = job_](absl::Duration) { return job->Alive(); };
   OARLOCK_ASSIGN_OR_RETURN(
       columnar_,
-      ColumnarData::Open(config_, patterns, trains ? "train" : "test",
-                         data_options(), job_, clock_));
+      ColumnarData::Open(config_, patterns, trains ? "train" : "test", options,
+                         job_, clock_));
   columnar_phases_ = std::make_unique<ColumnarPhases>(
       config_, trains, IsStatic(), columnar_.get(), job_, clock_);
   files_ = columnar_->paths();

@@ -82,6 +82,12 @@ class TrainingData {
                               : std::vector<data::DataRange>();
   }
 
+  // What reads these; null: a BatchReader does.
+  EpochRanges::NewReader new_reader() const {
+    return columnar_phases_ == nullptr ? nullptr
+                                       : columnar_phases_->new_reader();
+  }
+
   // The ranges of a phase. Leased: worker 0 defines them, all meet.
   // `run_completion` as LeasedRanges has it; nobody leases static ranges, which
   // have none. In memory: waits until the worker's share is loaded, and begins
