@@ -122,10 +122,32 @@ absl::string_view SchemeOf(absl::string_view value) {
   return legal ? scheme : absl::string_view();
 }
 
+// "s3://key:secret@bucket": a command line is seen by everybody, and logged.
+bool HasCredentials(absl::string_view value) {
+  const absl::string_view scheme = SchemeOf(value);
+  if (scheme.empty()) return false;
+  const absl::string_view rest = value.substr(scheme.size() + 3);
+  const absl::string_view authority = rest.substr(0, rest.find('/'));
+  const size_t colon = authority.find(':');
+  if (colon == absl::string_view::npos) return false;
+  // Secrets of stores have slashes. A port is none.
+  const bool is_port =
+      absl::c_all_of(authority.substr(colon + 1),
+                     [](unsigned char c) { return absl::ascii_isdigit(c); });
+  return !is_port && absl::StrContains(rest.substr(colon), '@');
+}
+
 // Few flags read addresses of stores or of the web. As a path, one would become
 // a folder "s3:" here.
 absl::Status CheckHasNoScheme(const FieldDescriptor* field,
                               const std::string& value) {
+  if (HasCredentials(value) && field->name() != "reason") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", field->name(), " has an address ", SchemeOf(value),
+        "://... with a key or a password before its @; leave that out: "
+        "credentials come by the store's own chain, from the environment, a "
+        "profile or a role"));
+  }
   // The first is text, and the others say themselves which addresses they take.
   constexpr std::array<absl::string_view, 4> kOthers = {
       "reason", "master", "train_files", "test_files"};

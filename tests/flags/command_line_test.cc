@@ -115,6 +115,26 @@ TEST(CommandLineTest, AddressesOfStoresAreNoPaths) {
   EXPECT_TRUE(Parse(kTrain, {"--pipe_command", "curl http://a"}, &config).ok());
 }
 
+TEST(CommandLineTest, AKeyInAnAddressIsRefusedAndNotRepeated) {
+  for (const char* address :
+       {"s3://AKIAKEY:hunter2@logs/a", "s3://AKIAKEY:hun/ter2@logs",
+        "s3://AKIAKEY:123@logs", "sftp://me:hunter2@host:22/a"}) {
+    for (const char* flag : {"--train_files", "--load"}) {
+      const std::string error = ErrorOf({flag, address});
+      EXPECT_THAT(error, HasSubstr("with a key or a password before its @"));
+      EXPECT_THAT(error, Not(HasSubstr("hun")));
+      EXPECT_THAT(error, Not(HasSubstr("AKIAKEY")));
+    }
+  }
+  for (const char* address :
+       {"abfs://container@account.dfs.core.windows.net/a", "hdfs://n:8020/a@b",
+        "webhdfs://me@n:9870/a", "s3://logs/day=1:30/a@b"}) {
+    v1::JobConfig config;
+    EXPECT_TRUE(Parse(kTrain, {"--train_files", address}, &config).ok())
+        << address;
+  }
+}
+
 TEST(CommandLineTest, ValuesMayBeEmptyOrLookLikeFlags) {
   v1::JobConfig config;
   ASSERT_TRUE(
