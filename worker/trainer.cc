@@ -245,8 +245,10 @@ std::unique_ptr<PeriodicEvaluation> Trainer::EvaluatePeriodically() const {
       KnowsTestFilesEmpty()) {
     return nullptr;
   }
+  EpochContext context = ContextOf(*test_, PhaseId());
+  context.new_reader = test_->new_reader();
   return std::make_unique<PeriodicEvaluation>(
-      ContextOf(*test_, PhaseId()), test_->items(), config_.evaluate_period());
+      std::move(context), test_->items(), config_.evaluate_period());
 }
 
 EpochContext Trainer::ContextOf(const TrainingData& data,

@@ -22,6 +22,10 @@ _LINE_BYTES = 1 << 20
 _KILL_SECONDS = 5.0
 _KILL_PERIOD_SECONDS = 0.1
 
+# Of the process's own part in a job, beside PADDLE_*; see cluster/environment.cc.
+_ROLE_VARIABLES = ("TRAINING_ROLE", "POD_IP", "SYS_JOB_ID", "FLAGS_START_PORT",
+                   "OARLOCK_RESTART", "OARLOCK_RESTART_TOGETHER", "OARLOCK_LISTEN_FD")
+
 
 class Event(NamedTuple):
     """Something that the process told.
@@ -197,8 +201,10 @@ class JobProcess:
 
 
 def _environment() -> Dict[str, str]:
-    """This process's, with what readers of columns need to run this package."""
-    environment = dict(os.environ)
+    """This process's without a role, which is none of the job's, and with what readers
+    of columns need to run this package."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("PADDLE_") and name not in _ROLE_VARIABLES}
     environment.setdefault("OARLOCK_PYTHON", sys.executable)
     folder = os.path.dirname(_find.PACKAGE)
     if folder not in [*site.getsitepackages(), site.getusersitepackages()]:

@@ -46,6 +46,9 @@ class ColumnarPhases {
   absl::StatusOr<std::unique_ptr<EpochRanges>> Start(
       const PhaseId& phase, LeasedRanges::RunCompletion run_completion);
 
+  // What reads units in the order in which a source gives them.
+  EpochRanges::NewReader new_reader() const { return NewReaderOf(nullptr); }
+
   // What --dataset memory has.
   uint64_t memory_bytes() const {
     return memory_ == nullptr ? 0 : memory_->bytes();
@@ -66,6 +69,8 @@ class ColumnarPhases {
   // Of each worker, what it reads.
   std::vector<std::vector<data::ExampleRange>> Shares(
       const data::GroupOrder* order) const;
+  EpochRanges::NewReader NewReaderOf(
+      std::shared_ptr<const data::GroupOrder> order) const;
   std::unique_ptr<data::RowStream> NewStream(
       std::shared_ptr<const data::GroupOrder> order,
       data::BadLines* bad_lines) const;

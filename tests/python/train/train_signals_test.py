@@ -34,8 +34,8 @@ try:
     print("ended", result.summary["examples"], flush=True)
 except oarlock.Interrupted as interrupted:
     assert isinstance(interrupted, KeyboardInterrupt)
-    assert len(interrupted.result.evaluations) > 0
     print("interrupted", interrupted.checkpoint, interrupted, flush=True)
+    print("evaluations", len(interrupted.result.evaluations), flush=True)
 except KeyboardInterrupt:
     print("killed", flush=True)
 """
@@ -94,6 +94,7 @@ class TrainSignalsTest(unittest.TestCase):
         told = self.wait_for(process, "interrupted")
         checkpoint = told.split()[0]
         self.assertIn("its checkpoint is", told)
+        self.assertGreater(int(self.wait_for(process, "evaluations")), 0)
         self.assertEqual(process.wait(), 0)
         self.expect_nothing_left()
         self.assertEqual(pathlib.Path(checkpoint).parent, checkpoints)
@@ -136,8 +137,8 @@ class TrainSignalsTest(unittest.TestCase):
         process = self.start()
         self.assertTrue(eventually(self.processes))
         process.send_signal(signal.SIGINT)
-        # The script expects evaluations of an exception that has a result.
-        process.wait()
+        self.wait_for(process, "interrupted")
+        self.assertEqual(process.wait(), 0)
         self.expect_nothing_left()
 
     def test_twice_ends_it_at_once(self):

@@ -84,10 +84,10 @@ class TrainTest(unittest.TestCase):
 
     def test_documents_need_no_features(self):
         result = self.train(data=self.folder / "text", test=[self.folder / "text"],
-                            servers=0, embedding_size=np.int64(4), hidden=(8, 4),
+                            servers=0, embedding_size=np.int64(4), hidden_sizes=(8, 4),
                             shuffle="local")
         self.assertEqual(result.summary["examples"], 4000)
-        self.assertEqual(result.summary["flags"]["hidden"], "8,4")
+        self.assertEqual(result.summary["flags"]["hidden_sizes"], "8,4")
         self.assertEqual(result.evaluations[0].examples, 4000)
 
     def test_evaluations_come_in_order_in_this_thread_and_none_is_lost(self):
