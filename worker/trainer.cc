@@ -247,8 +247,8 @@ std::unique_ptr<PeriodicEvaluation> Trainer::EvaluatePeriodically() const {
   }
   EpochContext context = ContextOf(*test_, PhaseId());
   context.new_reader = test_->new_reader();
-  return std::make_unique<PeriodicEvaluation>(
-      std::move(context), test_->items(), config_.evaluate_period());
+  return std::make_unique<PeriodicEvaluation>(context, test_->items(),
+                                              config_.evaluate_period());
 }
 
 EpochContext Trainer::ContextOf(const TrainingData& data,

@@ -193,10 +193,14 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
 data::DataOptions TrainingData::data_options() const {
   data::DataOptions options = DataOptionsOf(config_);
   options.clocks.monotonic = &clock_;
-  // A command that hangs would keep the job from ending.
-  options.while_silent = [job = job_](absl::Duration silent) -> absl::Status {
+  // A command that hangs would keep the job from ending. What reads columns has
+  // --read_timeout_s, and begins slowly; the evaluation after a stop needs it.
+  const bool is_command =
+      DataFormatOf(config_) != data::DataOptions::Format::kColumns;
+  options.while_silent = [job = job_,
+                          is_command](absl::Duration silent) -> absl::Status {
     OARLOCK_RETURN_IF_ERROR(job->Alive());
-    if (silent < kQuietWhenStopped || !job->training_stopped()) {
+    if (!is_command || silent < kQuietWhenStopped || !job->training_stopped()) {
       return absl::OkStatus();
     }
     return absl::CancelledError(
