@@ -245,10 +245,8 @@ std::unique_ptr<PeriodicEvaluation> Trainer::EvaluatePeriodically() const {
       KnowsTestFilesEmpty()) {
     return nullptr;
   }
-  EpochContext context = ContextOf(*test_, PhaseId());
-  context.new_reader = test_->new_reader();
-  return std::make_unique<PeriodicEvaluation>(context, test_->items(),
-                                              config_.evaluate_period());
+  return std::make_unique<PeriodicEvaluation>(
+      ContextOf(*test_, PhaseId()), test_->items(), config_.evaluate_period());
 }
 
 EpochContext Trainer::ContextOf(const TrainingData& data,
@@ -272,6 +270,7 @@ EpochContext Trainer::ContextOf(const TrainingData& data,
   context.geo = geo_.get();
   context.data = data.data_options();
   context.files = data.files();
+  context.new_reader = data.new_reader();
   context.num_dense_copies = num_dense_copies_;
   return context;
 }

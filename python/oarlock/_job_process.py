@@ -22,10 +22,6 @@ _LINE_BYTES = 1 << 20
 _KILL_SECONDS = 5.0
 _KILL_PERIOD_SECONDS = 0.1
 
-# Of the process's own part in a job, beside PADDLE_*; see cluster/environment.cc.
-_ROLE_VARIABLES = ("TRAINING_ROLE", "POD_IP", "SYS_JOB_ID", "FLAGS_START_PORT",
-                   "OARLOCK_RESTART", "OARLOCK_RESTART_TOGETHER", "OARLOCK_LISTEN_FD")
-
 
 class Event(NamedTuple):
     """Something that the process told.
@@ -200,11 +196,17 @@ class JobProcess:
             self._changed.notify_all()
 
 
+# What says of a process which one of a job it is, beside PADDLE_..., and after which port
+# all jobs would listen.
+_ROLE = ("TRAINING_ROLE", "POD_IP", "SYS_JOB_ID", "OARLOCK_ALONE", "OARLOCK_LISTEN_FD",
+         "OARLOCK_RESTART", "OARLOCK_RESTART_TOGETHER", "FLAGS_START_PORT")
+
+
 def _environment() -> Dict[str, str]:
-    """This process's without a role, which is none of the job's, and with what readers
-    of columns need to run this package."""
+    """This process's, with what readers of columns need to run this package."""
+    # A role of this process's is not one of the child's.
     environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("PADDLE_") and name not in _ROLE_VARIABLES}
+                   if not (name.startswith("PADDLE_") or name in _ROLE)}
     environment.setdefault("OARLOCK_PYTHON", sys.executable)
     folder = os.path.dirname(_find.PACKAGE)
     if folder not in [*site.getsitepackages(), site.getusersitepackages()]:

@@ -175,7 +175,13 @@ class Stores:
             return self._make_s3(bucket)
         if scheme == "gs":
             return _make_gs()
-        system, _ = _fsspec(url).core.url_to_fs(url, skip_instance_cache=anew)
+        try:
+            system, _ = _fsspec(url).core.url_to_fs(url, skip_instance_cache=anew)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(
+                f"'{url}': fsspec does not know {scheme}://: {error}") from None
+        except ImportError as error:
+            raise errors.FailedPreconditionError(f"'{url}': {error}") from None
         return fs.PyFileSystem(fs.FSSpecHandler(system))
 
     def _make_s3(self, bucket: str) -> Any:

@@ -100,7 +100,7 @@ class ColumnarTest(unittest.TestCase):
                 ("memory", ["--dataset", "memory", "--shuffle", "local",
                             "--thread_num", "2"], 60000),
                 ("sync, memory", ["--dataset", "memory", "--mode", "sync",
-                                  "--shuffle", "global", "--epochs", "2"], 60000)):
+                                  "--shuffle", "global", "--epochs", "2"], 120000)):
             with self.subTest(name):
                 text = self.ends(self.start(
                     "--test_files", str(self.folder / "test.parquet"), *flags), 0)

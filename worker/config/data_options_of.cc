@@ -27,6 +27,23 @@ absl::Status CheckShape(absl::string_view flag, bool is_set, int value,
       " out, or use --data_format ", data::NameOf(Format::kMultiSlot)));
 }
 
+// Text is read from this machine's files alone.
+absl::Status CheckArePaths(
+    absl::string_view flag,
+    const google::protobuf::RepeatedPtrField<std::string>& files,
+    Format format) {
+  for (const std::string& file : files) {
+    const size_t end = file.find("://");
+    if (end == std::string::npos || file.find('/') < end) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", flag, " is \"", file, "\", and --data_format is ",
+        data::NameOf(format), "; ", file.substr(0, end),
+        ":// is read as columns (--data_format parquet, arrow, csv), and text "
+        "must be at a path on this machine: mount the store, or copy from it"));
+  }
+  return absl::OkStatus();
+}
+
 DenseTransform DenseTransformOf(const v1::JobConfig& config) {
   for (const DenseTransform transform :
        {DenseTransform::kQuickStart, DenseTransform::kBucket}) {
@@ -90,6 +107,11 @@ absl::Status TakeFeatures(v1::JobConfig* config) {
 absl::Status CheckDataFlags(const v1::JobConfig& config) {
   const Format format = DataFormatOf(config);
   if (format == Format::kColumns) return FeaturesOf(config).status();
+  for (const auto& [flag, files] :
+       {std::pair("train_files", config.train_files()),
+        std::pair("test_files", config.test_files())}) {
+    OARLOCK_RETURN_IF_ERROR(CheckArePaths(flag, files, format));
+  }
   if (format == Format::kMultiSlot) return absl::OkStatus();
   data::DataOptions options = DataOptionsOf(config);
   // Of the line, not of the batch.

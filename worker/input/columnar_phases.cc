@@ -221,6 +221,19 @@ std::unique_ptr<data::RowStream> ColumnarPhases::NewStream(
                                             std::move(memory));
 }
 
+EpochRanges::NewReader ColumnarPhases::NewLeasedReader(
+    std::shared_ptr<const data::GroupOrder> order) const {
+  auto feeds =
+      std::make_shared<Feeds>([this, order](data::BadLines* bad_lines) {
+        return NewStream(order, bad_lines);
+      });
+  return [feeds](size_t compute_thread, data::RangeSource* source,
+                 data::BadLines* bad_lines) {
+    return std::make_unique<data::RowReader>(feeds->Of(source, bad_lines),
+                                             compute_thread);
+  };
+}
+
 absl::StatusOr<std::unique_ptr<EpochRanges>> ColumnarPhases::StartLeased(
     const std::string& phase_name,
     std::shared_ptr<const data::GroupOrder> order,
@@ -243,20 +256,7 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> ColumnarPhases::StartLeased(
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(phase_name, "/defined")));
   return NewLeasedRanges(
       job_, phase_name, static_cast<size_t>(config_.thread_num()),
-      std::move(run_completion), NewReaderOf(std::move(order)), clock_);
-}
-
-EpochRanges::NewReader ColumnarPhases::NewReaderOf(
-    std::shared_ptr<const data::GroupOrder> order) const {
-  auto feeds = std::make_shared<Feeds>(
-      [this, order = std::move(order)](data::BadLines* bad_lines) {
-        return NewStream(order, bad_lines);
-      });
-  return [feeds](size_t compute_thread, data::RangeSource* source,
-                 data::BadLines* bad_lines) {
-    return std::make_unique<data::RowReader>(feeds->Of(source, bad_lines),
-                                             compute_thread);
-  };
+      std::move(run_completion), NewLeasedReader(std::move(order)), clock_);
 }
 
 std::vector<std::vector<data::ExampleRange>> ColumnarPhases::Shares(

@@ -46,8 +46,10 @@ class ColumnarPhases {
   absl::StatusOr<std::unique_ptr<EpochRanges>> Start(
       const PhaseId& phase, LeasedRanges::RunCompletion run_completion);
 
-  // What reads units in the order in which a source gives them.
-  EpochRanges::NewReader new_reader() const { return NewReaderOf(nullptr); }
+  // What reads rows of the files, for who reads them apart from a phase.
+  EpochRanges::NewReader new_reader() const {
+    return NewLeasedReader(/*order=*/nullptr);
+  }
 
   // What --dataset memory has.
   uint64_t memory_bytes() const {
@@ -59,6 +61,9 @@ class ColumnarPhases {
   std::shared_ptr<const data::GroupOrder> OrderOf(uint32_t epoch) const;
   // As DefinePhaseRequest has it.
   std::string OrderText() const;
+  // Of whoever gets a range.
+  EpochRanges::NewReader NewLeasedReader(
+      std::shared_ptr<const data::GroupOrder> order) const;
   absl::StatusOr<std::unique_ptr<EpochRanges>> StartLeased(
       const std::string& phase_name,
       std::shared_ptr<const data::GroupOrder> order,
@@ -69,8 +74,6 @@ class ColumnarPhases {
   // Of each worker, what it reads.
   std::vector<std::vector<data::ExampleRange>> Shares(
       const data::GroupOrder* order) const;
-  EpochRanges::NewReader NewReaderOf(
-      std::shared_ptr<const data::GroupOrder> order) const;
   std::unique_ptr<data::RowStream> NewStream(
       std::shared_ptr<const data::GroupOrder> order,
       data::BadLines* bad_lines) const;

@@ -193,14 +193,10 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
 data::DataOptions TrainingData::data_options() const {
   data::DataOptions options = DataOptionsOf(config_);
   options.clocks.monotonic = &clock_;
-  // A command that hangs would keep the job from ending. What reads columns has
-  // --read_timeout_s, and begins slowly; the evaluation after a stop needs it.
-  const bool is_command =
-      DataFormatOf(config_) != data::DataOptions::Format::kColumns;
-  options.while_silent = [job = job_,
-                          is_command](absl::Duration silent) -> absl::Status {
+  // A command that hangs would keep the job from ending.
+  options.while_silent = [job = job_](absl::Duration silent) -> absl::Status {
     OARLOCK_RETURN_IF_ERROR(job->Alive());
-    if (!is_command || silent < kQuietWhenStopped || !job->training_stopped()) {
+    if (silent < kQuietWhenStopped || !job->training_stopped()) {
       return absl::OkStatus();
     }
     return absl::CancelledError(
@@ -266,10 +262,13 @@ absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
 absl::Status TrainingData::ListColumnar(
     const std::vector<std::string>& patterns) {
   const bool trains = division_ == Division::kConfigured;
+  data::DataOptions options = data_options();
+  // A process that opens files is silent for a while, and not for ever.
+  options.while_silent = [job = job_](absl::Duration) { return job->Alive(); };
   OARLOCK_ASSIGN_OR_RETURN(
       columnar_,
-      ColumnarData::Open(config_, patterns, trains ? "train" : "test",
-                         data_options(), job_, clock_));
+      ColumnarData::Open(config_, patterns, trains ? "train" : "test", options,
+                         job_, clock_));
   columnar_phases_ = std::make_unique<ColumnarPhases>(
       config_, trains, IsStatic(), columnar_.get(), job_, clock_);
   files_ = columnar_->paths();

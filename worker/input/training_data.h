@@ -81,10 +81,11 @@ class TrainingData {
     return index_.has_value() ? index_->Items()
                               : std::vector<data::DataRange>();
   }
-  // What reads items() then; null: a BatchReader does.
+
+  // What reads these; null: a BatchReader does.
   EpochRanges::NewReader new_reader() const {
-    if (columnar_phases_ == nullptr) return nullptr;
-    return columnar_phases_->new_reader();
+    return columnar_phases_ == nullptr ? nullptr
+                                       : columnar_phases_->new_reader();
   }
 
   // The ranges of a phase. Leased: worker 0 defines them, all meet.

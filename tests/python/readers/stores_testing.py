@@ -2,6 +2,7 @@
 fail. Of PyPI's moto: the store's own calls, errors and ETags."""
 
 import contextlib
+import itertools
 import json
 import logging
 import re
@@ -28,12 +29,15 @@ class S3:
         self.port = self._server.get_host_and_port()[1]
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self._post("reset", b"")
+        # Another store of this process may check them.
+        self._post("reset-auth", b"1000000")
         iam = self._client("iam", "anyone", "anything")
         iam.create_user(UserName="reader")
         iam.put_user_policy(UserName="reader", PolicyName="all",
                             PolicyDocument=_EVERYTHING)
         self._iam = iam
-        self.key, self.secret = self.new_key()
+        self.key, self.secret = self._new_key_of("reader")
+        self._users = itertools.count()
         # From here on signatures are checked.
         self._post("reset-auth", b"0")
         self._iam = self._client("iam", self.key, self.secret)
@@ -41,8 +45,15 @@ class S3:
         self.client.create_bucket(Bucket="logs")
 
     def new_key(self):
-        """Another key of the same user, and its secret."""
-        made = self._iam.create_access_key(UserName="reader")["AccessKey"]
+        """The key of another user, and its secret."""
+        user = f"reader-{next(self._users)}"
+        self._iam.create_user(UserName=user)
+        self._iam.put_user_policy(UserName=user, PolicyName="all",
+                                  PolicyDocument=_EVERYTHING)
+        return self._new_key_of(user)
+
+    def _new_key_of(self, user):
+        made = self._iam.create_access_key(UserName=user)["AccessKey"]
         return made["AccessKeyId"], made["SecretAccessKey"]
 
     def put(self, path, data):
@@ -103,7 +114,8 @@ class Network:
     def close(self):
         self._closed.set()
         # Wakes accept().
-        self._listener.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # It is closed already.
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(30)
 

@@ -202,7 +202,7 @@ class TrainSignalsTest(unittest.TestCase):
                 interrupted = True
                 os.write(terminal, b"\x03")
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
-        self.assertRegex(text, rb"\r\x1b\[K(epoch|test ) +\d+/100000 .*examples/s")
+        self.assertRegex(text, rb"\r\x1b\[Kepoch +\d+/100000 ")
         self.assertRegex(text, rb"interrupted /\S+/ckpt-\d+ training was interrupted; ")
         self.expect_nothing_left()
 
