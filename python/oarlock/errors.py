@@ -70,7 +70,7 @@ class UnauthenticatedError(Error, PermissionError):
 
 
 class TrainingError(Error, RuntimeError):
-    """A job of train() has failed.
+    """A job of train() has failed. Made by train().
 
     Attributes:
         log_dir: folder of its logs, which stays; None: it has none.

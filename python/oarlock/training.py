@@ -123,7 +123,7 @@ class TrainingResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C has ended train(), which has made a checkpoint before.
+    """Ctrl-C has ended train(), which has made a checkpoint before. Made by train().
 
     Attributes:
         checkpoint: its folder; None: none could be made. With the same `checkpoint_dir`
