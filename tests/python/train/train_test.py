@@ -279,6 +279,7 @@ class TrainTest(unittest.TestCase):
                 ({"data": [self.table, {"a": [1]}]}, illegal, "element 1 of data"),
                 ({"data": {"a": [1], "b": [1, 2]}}, illegal, "cannot be written"),
                 ({"features": None}, illegal, "give features"),
+                ({"data_format": "csv"}, illegal, "leave data_format out"),
                 ({"data": "/nowhere"}, oarlock.TrainingError, "matches no file"),
                 ({"workers": 0}, illegal, "workers is 0"),
                 ({"servers": -1}, illegal, "--server_num"),
