@@ -64,7 +64,7 @@ class WorkersData {
     data::BadLines bad_lines;
     data::Batch batch;
     for (data::RangeSource* source : (*ranges)->sources()) {
-      const auto reader = (*ranges)->new_reader()(source, &bad_lines);
+      const auto reader = (*ranges)->new_reader()(0, source, &bad_lines);
       for (;;) {
         const auto more = reader->Next(100, &batch);
         EXPECT_TRUE(more.ok()) << more.status();
