@@ -210,7 +210,7 @@ class TrainSignalsTest(unittest.TestCase):
         home = self.folder / "home"
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(
             SCRIPT % {"tests": str(HERE), "folder": str(self.folder),
-                      "flags": {"epochs": 30, "servers": 1}})])
+                      "flags": {"epochs": 5, "servers": 1}})])
         names = ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR",
                  "JUPYTER_RUNTIME_DIR")
         changed = {**self.environment(), **{name: str(home) for name in names}}
@@ -221,10 +221,10 @@ class TrainSignalsTest(unittest.TestCase):
         outputs = notebook.cells[0].outputs
         shown = [each for each in outputs if each["output_type"] == "display_data"]
         self.assertEqual(len(shown), 1, outputs)
-        self.assertRegex(shown[0]["data"]["text/plain"], r"^(epoch|test ) +\d+/30 ")
+        self.assertRegex(shown[0]["data"]["text/plain"], r"^(epoch|test ) +\d+/5 ")
         written = "".join(each["text"] for each in outputs
                           if each["output_type"] == "stream")
-        self.assertIn("evaluated test/29\nended 60000\n", written)
+        self.assertIn("evaluated test/4\nended 10000\n", written)
         self.assertEqual({each.get("name") for each in outputs}, {None, "stdout"})
 
 
