@@ -196,9 +196,10 @@ class JobProcess:
             self._changed.notify_all()
 
 
-# What says of a process which one of a job it is, beside PADDLE_...
+# What says of a process which one of a job it is, beside PADDLE_..., and after which port
+# all jobs would listen.
 _ROLE = ("TRAINING_ROLE", "POD_IP", "SYS_JOB_ID", "OARLOCK_ALONE", "OARLOCK_LISTEN_FD",
-         "OARLOCK_RESTART", "OARLOCK_RESTART_TOGETHER")
+         "OARLOCK_RESTART", "OARLOCK_RESTART_TOGETHER", "FLAGS_START_PORT")
 
 
 def _environment() -> Dict[str, str]:

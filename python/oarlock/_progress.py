@@ -33,8 +33,8 @@ class ProgressDisplay:
                 self._handle.update(content, raw=True)
         elif self._terminal:
             # One that is longer would leave its begin standing.
-            width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
-            sys.stderr.write("\r\033[K" + line[:max(width, 20)])
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            sys.stderr.write("\r\033[K" + line[:width - 1])
             sys.stderr.flush()
             self._drawn = True
 

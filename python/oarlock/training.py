@@ -283,6 +283,11 @@ class _Call:
                 raise errors.InvalidArgumentError(
                     f"{what} is in memory, and features are not given, which say what "
                     "the columns are; give features")
+            written_as = self._flags.get("data_format", "parquet")
+            if written_as != "parquet" and not is_paths(value):
+                raise errors.InvalidArgumentError(
+                    f"{what} is in memory, which becomes Parquet, and data_format is "
+                    f"{written_as!r}; leave data_format out")
             words += [f"--{flag}={path}" for path in scratch.paths(what, value)]
         flags.update(self._server_flags(folder))
         if self._load is not None:

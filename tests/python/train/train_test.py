@@ -1,18 +1,23 @@
 """oarlock.train: data, results, evaluations, errors, and what it leaves."""
 
 import gc
+import json
 import math
+import os
 import pathlib
+import shutil
+import subprocess
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from train_testing import (FEATURES, FLAGS, Temporary, columns, generate, oarlock, run,
-                           table)
+from train_testing import (FEATURES, FLAGS, Temporary, columns, generate, oarlock, program,
+                           run, table)
 
 ROWS = 3000
 
@@ -274,6 +279,7 @@ class TrainTest(unittest.TestCase):
                 ({"data": [self.table, {"a": [1]}]}, illegal, "element 1 of data"),
                 ({"data": {"a": [1], "b": [1, 2]}}, illegal, "cannot be written"),
                 ({"features": None}, illegal, "give features"),
+                ({"data_format": "csv"}, illegal, "leave data_format out"),
                 ({"data": "/nowhere"}, oarlock.TrainingError, "matches no file"),
                 ({"workers": 0}, illegal, "workers is 0"),
                 ({"servers": -1}, illegal, "--server_num"),
@@ -296,7 +302,6 @@ class TrainTest(unittest.TestCase):
                 if getattr(caught.exception, "log_dir", None) is None:
                     self.temporary.expect_nothing_left(self)
                 else:
-                    import shutil
                     shutil.rmtree(pathlib.Path(caught.exception.log_dir).parent)
 
     def test_an_error_of_the_data_itself_is_the_callers(self):
@@ -308,10 +313,43 @@ class TrainTest(unittest.TestCase):
             self.train(FEATURES, data=broken())
         self.temporary.expect_nothing_left(self)
 
-    def test_a_role_in_the_environment_is_not_taken(self):
-        import os
-        import unittest.mock
+    def test_the_command_answers_each_line_and_survives_bad_ones(self):
+        words = [program().path, "train", "--alone", "--events", "--model", "deepfm",
+                 "--train_files", str(self.folder / "text"), "--epochs", "1000000",
+                 "--log_dir", str(self.temporary.path / "logs")]
+        for lines, told in (
+                (b"nonsense\n\ndrain now\nstop it is\nenough\n",
+                 [("nonsense", "'nonsense' is no command; legal are stop REASON and "
+                   "drain REASON"), ("", "'' is no command; legal are stop REASON and "
+                                     "drain REASON"),
+                  ("drain", "a local run makes no checkpoints"), ("stop", ""),
+                  ("enough", "'enough' is no command; legal are stop REASON and drain "
+                   "REASON")]),
+                (b"stop first\n" + b"x" * 100000, [("stop", ""),
+                                                   ("", "a line is too long")])):
+            with self.subTest(lines[:20]):
+                done = subprocess.run(words, input=lines, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, timeout=100)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                objects = [json.loads(line) for line in done.stdout.splitlines()
+                           if line.startswith(b"{")]
+                self.assertEqual([(each["answer"], each["error"]) for each in objects
+                                  if "answer" in each], told)
+                self.assertTrue(all(
+                    len(each) == 2 if "answer" in each else
+                    list(each) in (["progress"], ["evaluation"]) for each in objects))
 
+    def test_workers_of_servers_that_are_there_need_to_be_counted(self):
+        for flags, line in (
+                (["--worker_num", "2"], "give both --server_num and --worker_num, or "
+                 "--pserver_endpoints and --worker_num"),
+                (["--worker_num", "2", "--pserver_endpoints", "nowhere"], "nowhere")):
+            code, text = run("train", "--train_files", str(self.folder / "text"),
+                             "--log_dir", str(self.temporary.path / "logs"), *flags)
+            self.assertEqual(code, 2, text)
+            self.assertIn(line, text)
+
+    def test_a_role_in_the_environment_is_not_taken(self):
         others = {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": "3",
                   "PADDLE_PSERVERS_IP_PORT_LIST": "10.0.0.1:1", "SLURM_NTASKS": "2"}
         with unittest.mock.patch.dict(os.environ, others):

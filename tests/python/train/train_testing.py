@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).absolute().parent.parent))
 from oarlock_testing import (  # noqa: E402
     children_of, descriptors, eventually, is_stopped, oarlock, thread_names)
 
-from oarlock import _find  # noqa: E402: the path is set by now
+from oarlock._find import program  # noqa: E402: the path is set by now
 
 FEATURES = oarlock.Features([
     oarlock.Label("click"), oarlock.DenseFeature("price", transform="log1p"),
@@ -46,7 +46,7 @@ def table(rows, seed):
 
 def run(*words):
     """Runs the program; its exit code and what it wrote."""
-    done = subprocess.run([_find.program().path, *words], stdout=subprocess.PIPE,
+    done = subprocess.run([program().path, *words], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout
 
@@ -110,4 +110,4 @@ class Temporary:
 
 __all__ = ["FEATURES", "FLAGS", "Temporary", "children_of", "columns", "command_of",
            "descriptors", "eventually", "generate", "is_stopped", "oarlock",
-           "processes_in", "run", "table", "thread_names"]
+           "processes_in", "program", "run", "table", "thread_names"]

@@ -71,19 +71,22 @@ class TrialsTest(unittest.TestCase):
 
     def test_the_same_seed_gives_the_same_bits_in_sync_mode(self):
         generate(self.temporary.path / "text", rows=2000)
-        results = [
-            oarlock.train("deepfm", data=self.temporary.path / "text", servers=2,
-                          workers=2, mode="sync", seed=seed, batch_size=200,
-                          shuffle="local")
-            for seed in (5, 5, 6)]
-        code, text = run("checkpoint", "diff", results[0].checkpoint,
-                         results[1].checkpoint)
-        self.assertEqual(code, 0, text)
-        code, text = run("checkpoint", "diff", results[0].checkpoint,
-                         results[2].checkpoint)
-        self.assertEqual(code, 1, text)
-        self.assertEqual(results[0].summary["train_logloss"],
-                         results[1].summary["train_logloss"])
+        for kind, arguments in (
+                ("text", {"data": self.temporary.path / "text"}),
+                ("columns", {"features": FEATURES, "data": columns(2000, 3)})):
+            with self.subTest(kind):
+                results = [
+                    oarlock.train("deepfm", **arguments, servers=2, workers=2,
+                                  mode="sync", seed=seed, batch_size=200,
+                                  shuffle="local")
+                    for seed in (5, 5, 6)]
+                folders = [result.checkpoint for result in results]
+                code, text = run("checkpoint", "diff", folders[0], folders[1])
+                self.assertEqual(code, 0, text)
+                code, text = run("checkpoint", "diff", folders[0], folders[2])
+                self.assertEqual(code, 1, text)
+                self.assertEqual(results[0].summary["train_logloss"],
+                                 results[1].summary["train_logloss"])
 
 
 if __name__ == "__main__":
