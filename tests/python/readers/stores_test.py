@@ -227,12 +227,12 @@ class StoresTest(ReaderTestCase):
 
     def test_a_store_that_stands_still(self):
         self.s3.put("a.parquet", parquet(0, 20_000, 20_000))
-        with self.reader("s3://logs/a.parquet", timeout_s=20) as reader:
+        with self.reader("s3://logs/a.parquet", timeout_s=30) as reader:
             self.network.stall = 1000
             begin = time.monotonic()
             # The reader gives up itself, before it is taken for dead.
             self.assertRegex(reader.read(0, 0, 20_000)[2], "failed 14 OSError: .*")
-            self.assertLess(time.monotonic() - begin, 19)
+            self.assertLess(time.monotonic() - begin, 29)
             self.network.stall = 0
             self.assertEqual(reader.read(0, 0, 20_000)[0], expected(0, 20_000))
 
@@ -240,7 +240,6 @@ class StoresTest(ReaderTestCase):
         self.network.close()
         with self.reader("s3://logs/a.parquet") as reader:
             self.assertRegex(reader.failure, "failed 14 OSError: .*logs")
-        self.network = Network(self.s3.port)
 
     def test_other_stores_by_fsspec(self):
         (self.folder / "day=1").mkdir()

@@ -101,6 +101,8 @@ class Network:
         self._thread.start()
 
     def close(self):
+        if self._closed.is_set():
+            return
         self._closed.set()
         # Wakes accept().
         self._listener.shutdown(socket.SHUT_RDWR)
