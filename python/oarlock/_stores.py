@@ -175,7 +175,15 @@ class Stores:
             return self._make_s3(bucket)
         if scheme == "gs":
             return _make_gs()
-        system, _ = _fsspec(url).core.url_to_fs(url, skip_instance_cache=anew)
+        module = _fsspec(url)
+        try:
+            system, _ = module.core.url_to_fs(url, skip_instance_cache=anew)
+        except ImportError as error:
+            raise errors.FailedPreconditionError(
+                f"'{url}': fsspec lacks a package for {scheme}://: "
+                f"{first_line(error)}") from None
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"'{url}': {first_line(error)}") from None
         return fs.PyFileSystem(fs.FSSpecHandler(system))
 
     def _make_s3(self, bucket: str) -> Any:

@@ -263,6 +263,9 @@ class StoresTest(ReaderTestCase):
             self.assertEqual(reader.failure, "failed 9 'abfs://logs/a': stores of abfs:// "
                              "are read with fsspec, which is not installed; install it: pip "
                              "install fsspec")
+        with Reader("abfs://logs/a") as reader:
+            self.assertRegex(reader.failure, "failed 9 'abfs://logs/a': fsspec lacks a "
+                             "package for abfs://: Install adlfs")
         with Reader("nowhere://logs/a") as reader:
             self.assertRegex(reader.failure, "failed 3 'nowhere://logs/a': .*nowhere")
 
