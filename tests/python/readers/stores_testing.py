@@ -84,7 +84,7 @@ class Network:
         on_request: called with each first line.
     """
 
-    # Of an answer, what still comes.
+    # Of a response, what still comes.
     CUT_AFTER = 20_000
 
     def __init__(self, store_port):
@@ -141,7 +141,7 @@ class Network:
             client.sendall(_expired(is_head=first.startswith("HEAD")))
             return True
         with socket.create_connection(("127.0.0.1", self._store_port)) as store:
-            # One request a connection: its end is the answer's.
+            # One request a connection: its end is that of the response.
             head = re.sub(rb"(?im)^connection:.*\r\n", b"", head)
             store.sendall(head + b"Connection: close\r\n\r\n")
             sent = 0
