@@ -17,8 +17,8 @@ Run after `bazel build //capi //cli:oarlock //bench/reader:libhash_columns.so
 
 import argparse
 import ctypes
+import fcntl
 import json
-import mmap
 import os
 import pathlib
 import random
@@ -44,7 +44,6 @@ CATEGORIES = [f"C{n}" for n in range(1, 27)]
 GROUP_ROWS = 250_000
 BLOCK_ROWS = 16384
 MEMORIES = 3
-FIRST_MEMORY = 4
 LISTED = features.Features(
     [features.Label("label")]
     + [features.DenseFeature(name, transform="log1p") for name in INTEGERS]
@@ -55,29 +54,23 @@ class Child:
     """A reader process, as a worker starts it."""
 
     def __init__(self):
-        ours, theirs = socket.socketpair()
-        self._socket = ours
+        self._socket, theirs = socket.socketpair()
         memories = [os.memfd_create("rows") for _ in range(MEMORIES)]
-        # Descriptors 3 and on are what the child wants there.
-        kept = [os.dup(each) for each in [theirs.fileno(), *memories]]
-        high = [os.fcntl_dup(each) for each in kept] if hasattr(os, "fcntl_dup") else kept
+        # The child wants them from descriptor 3 on: first out of the way, then there.
+        away = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 64)
+                for each in [theirs.fileno(), *memories]]
 
         def place():
-            moved = [os.dup(each) for each in high]
-            above = [self._above(each) for each in moved]
-            for i, each in enumerate(above):
+            for i, each in enumerate(away):
                 os.dup2(each, 3 + i)
 
         self._process = subprocess.Popen(
             [sys.executable, "-m", "oarlock._reader"], preexec_fn=place, close_fds=False,
             env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
         theirs.close()
+        for each in memories + away:
+            os.close(each)
         self._received = b""
-
-    @staticmethod
-    def _above(descriptor):
-        import fcntl
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64)
 
     @property
     def cpu(self):
@@ -217,7 +210,7 @@ class OfText:
 def write_data(folder, rows):
     """Criteo's columns as text, and as integers in dictionary pages."""
     subprocess.run([_find.program().path, "generate", "criteo", "--out", str(folder),
-                    "--examples", str(rows)], check=True, stdout=subprocess.DEVNULL)
+                    "--rows", str(rows), "--files", "1"], check=True, stdout=subprocess.DEVNULL)
     text = next(path for path in sorted(folder.iterdir()) if path.is_file())
     table = pyarrow.csv.read_csv(
         text, read_options=pyarrow.csv.ReadOptions(
