@@ -226,12 +226,11 @@ def _make_gs() -> Any:
 def stat(place: Place, opened: Any = None) -> Stat:
     """Of the file at that place, whose handle may be open."""
     filesystem = place.filesystem
-    if place.prefix in ("s3://", "gs://"):
+    if place.prefix == "s3://":
         handle = opened or filesystem.open_input_file(place.path)
         described = handle.metadata() or {}
-        for name in ("ETag", "etag", "generation"):
-            if described.get(name):
-                return Stat(handle.size(), described[name].decode())
+        if described.get("ETag"):
+            return Stat(handle.size(), described["ETag"].decode())
     elif hasattr(filesystem, "handler"):
         system = filesystem.handler.fs
         # Some of them keep what they have told once.

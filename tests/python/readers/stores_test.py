@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from reader_testing import (LISTED, READ_ROWS, ROOT, Reader, ReaderTestCase, expected,
                             features, table_of)
-from stores_testing import Network, S3
+from stores_testing import Gs, Network, S3
 from oarlock import _find
 
 
@@ -268,6 +268,42 @@ class StoresTest(ReaderTestCase):
                              "package for abfs://: Install adlfs")
         with Reader("nowhere://logs/a") as reader:
             self.assertRegex(reader.failure, "failed 3 'nowhere://logs/a': .*nowhere")
+
+
+class GsTest(ReaderTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.store = Gs()
+        self.addCleanup(self.store.close)
+
+    def test_files_folders_and_patterns(self):
+        for day in (1, 2):
+            for part in range(2):
+                self.store.put(f"day={day}/part-{part}.parquet", parquet(10 * part, 10))
+            self.store.put(f"day={day}/_SUCCESS", b"")
+        for pattern, count in (("gs://logs", 4), ("gs://logs/day=1/", 2),
+                               ("gs://logs/day=*", 4), ("gs://logs/day=?/*-0.*", 2),
+                               ("gs://logs/day=1/part-0.parquet", 1)):
+            with self.subTest(pattern), Reader(
+                    pattern, environment=self.store.environment) as reader:
+                self.assertIsNone(reader.failure)
+                self.assertEqual(len(reader.files), count)
+                self.assertEqual(reader.read_all()[:10], [
+                    line.split(" ", 2)[2] for line in expected(0, 10)])
+        with Reader("gs://logs/day=3*", environment=self.store.environment) as reader:
+            self.assertRegex(reader.failure, "failed 5 'gs://logs/day=3.*matches no file")
+
+    def test_what_it_refuses_and_what_has_changed(self):
+        self.store.put("a.parquet", parquet(0, 1000))
+        with Reader("gs://logs/a.parquet", environment=self.store.environment) as reader:
+            self.store.put("a.parquet", parquet(97 * 4, 1000))
+            self.assertRegex(reader.read(0, 0, 1000)[2], "failed 9 'gs://logs/a.parquet' "
+                             "has changed since it was listed")
+        self.store.refused = True
+        with Reader("gs://logs/a.parquet", environment=self.store.environment) as reader:
+            self.assertRegex(reader.failure, r"failed (7|16) gs: bucket 'logs' refused the "
+                             r"key \(PERMISSION_DENIED\)")
 
 
 class TrainingTest(ReaderTestCase):
