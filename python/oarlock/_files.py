@@ -1,7 +1,7 @@
 """Columnar files: which there are, and opening them."""
 
 import fnmatch
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from oarlock import errors
 from oarlock import _arrow_files, _csv_files, _file, _parquet_files, _stores
@@ -74,9 +74,6 @@ class Files:
         self.num_listed_bytes += num_bytes
 
 
-Count = Callable[[int], None]
-
-
 def _matches(place: "_stores.Place") -> List[str]:
     fs = _stores.pyarrow("pyarrow.fs")
     filesystem, pattern, prefix = place
@@ -85,13 +82,16 @@ def _matches(place: "_stores.Place") -> List[str]:
     while literal < len(parts) and not _is_pattern(parts[literal]):
         literal += 1
     found = ["/".join(parts[:literal])]
+    if prefix == "gs://" and literal < len(parts):
+        # There, folders are in the names of files only: they are not listed.
+        return [prefix + path for path in _files_below(filesystem, found[0])
+                if _fits(path.split("/")[literal:], parts[literal:])]
     for part in parts[literal:]:
         below = []
         for folder in found:
             selector = fs.FileSelector(folder or "/", allow_not_found=True)
             below += [info.path for info in filesystem.get_file_info(selector)
-                      if fnmatch.fnmatchcase(info.base_name, part) and not (
-                          part[0] in "*?[" and _is_hidden(info.base_name))]
+                      if _fits([info.base_name], [part])]
         found = below
     matches = []
     for info in filesystem.get_file_info(found) if found else []:
@@ -109,6 +109,13 @@ def _files_below(filesystem: Any, folder: str) -> List[str]:
             if info.type == fs.FileType.File and not any(
                 _is_hidden(part)
                 for part in info.path[len(folder):].strip("/").split("/"))]
+
+
+def _fits(names: List[str], parts: List[str]) -> bool:
+    """Whether names from the top on fit a pattern, or their first ones do."""
+    return len(names) >= len(parts) and all(
+        fnmatch.fnmatchcase(name, part) and not (
+            _is_pattern(part[:1]) and _is_hidden(name)) for name, part in zip(names, parts))
 
 
 def _is_pattern(part: str) -> bool:

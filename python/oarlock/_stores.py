@@ -175,13 +175,15 @@ class Stores:
             return self._make_s3(bucket)
         if scheme == "gs":
             return _make_gs()
+        module = _fsspec(url)
         try:
-            system, _ = _fsspec(url).core.url_to_fs(url, skip_instance_cache=anew)
-        except ValueError as error:
-            raise errors.InvalidArgumentError(
-                f"'{url}': fsspec does not know {scheme}://: {error}") from None
+            system, _ = module.core.url_to_fs(url, skip_instance_cache=anew)
         except ImportError as error:
-            raise errors.FailedPreconditionError(f"'{url}': {error}") from None
+            raise errors.FailedPreconditionError(
+                f"'{url}': fsspec lacks a package for {scheme}://: "
+                f"{first_line(error)}") from None
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"'{url}': {first_line(error)}") from None
         return fs.PyFileSystem(fs.FSSpecHandler(system))
 
     def _make_s3(self, bucket: str) -> Any:
@@ -224,12 +226,11 @@ def _make_gs() -> Any:
 def stat(place: Place, opened: Any = None) -> Stat:
     """Of the file at that place, whose handle may be open."""
     filesystem = place.filesystem
-    if place.prefix in ("s3://", "gs://"):
+    if place.prefix == "s3://":
         handle = opened or filesystem.open_input_file(place.path)
         described = handle.metadata() or {}
-        for name in ("ETag", "etag", "generation"):
-            if described.get(name):
-                return Stat(handle.size(), described[name].decode())
+        if described.get("ETag"):
+            return Stat(handle.size(), described["ETag"].decode())
     elif hasattr(filesystem, "handler"):
         system = filesystem.handler.fs
         # Some of them keep what they have told once.

@@ -50,7 +50,7 @@ def expected(first, rows):
 class Reader:
     """The program that reads as a worker does."""
 
-    def __init__(self, pattern, *, block_rows=100, memory_bytes=1 << 30, timeout_s=30,
+    def __init__(self, pattern, *, block_rows=100, memory_bytes=1 << 30, timeout_s=120,
                  listed=LISTED, python=sys.executable, path=ROOT / "python",
                  format="PARQUET", prepare="", environment=(), folder=None):
         self.process = subprocess.Popen(

@@ -1,13 +1,16 @@
 """S3 on this machine, whose signatures are checked, and a network in front of it that can
-fail. Of PyPI's moto: the store's own calls, errors and ETags."""
+fail. Of PyPI's moto: the store's own calls, errors and ETags. And as much of Google's
+store as readers ask of it: no package has that."""
 
 import contextlib
+import http.server
 import itertools
 import json
 import logging
 import re
 import socket
 import threading
+import urllib.parse
 import urllib.request
 
 import boto3
@@ -112,10 +115,11 @@ class Network:
         self._thread.start()
 
     def close(self):
+        if self._closed.is_set():
+            return
         self._closed.set()
         # Wakes accept().
-        with contextlib.suppress(OSError):  # It is closed already.
-            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(30)
 
@@ -185,3 +189,83 @@ def _expired(is_head):
         b"<Message>The provided token has expired.</Message></Error>")
     return (b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\n"
             b"Content-Length: %d\r\n\r\n" % len(body)) + body
+
+
+class Gs:
+    """Google's store with the bucket "logs": lists, tells of objects, and gives them.
+
+    Attributes:
+        objects: by name, what is in it.
+        refused: answers that the key may do nothing.
+    """
+
+    def __init__(self):
+        self.objects = {}
+        self.refused = False
+        self._changes = 0
+        self._changed = {}
+        store = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                store.serve(self)
+
+            def log_message(self, format, *args):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+        self.environment = {
+            "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{self._server.server_port}"}
+
+    def put(self, name, data):
+        self._changes += 1
+        self.objects[name] = data
+        self._changed[name] = f"2026-11-29T00:00:{self._changes:02}Z"
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(30)
+
+    def serve(self, request):
+        url = urllib.parse.urlsplit(request.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        name = urllib.parse.unquote(
+            url.path.partition("/storage/v1/b/logs/o")[2].lstrip("/"))
+        if self.refused:
+            _respond(request, 403, json.dumps({"error": {
+                "code": 403, "message": "the caller does not have access"}}).encode())
+        elif not name:
+            _respond(request, 200, json.dumps({"items": [
+                self._described(each) for each in sorted(self.objects)
+                if each.startswith(query.get("prefix", ""))]}).encode())
+        elif name not in self.objects:
+            _respond(request, 404, b'{"error": {"code": 404, "message": "no such object"}}')
+        elif query.get("alt") == "media":
+            data = self.objects[name]
+            first, last = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get(
+                "Range", "bytes=0-")).groups()
+            begin, end = int(first), int(last) + 1 if last else len(data)
+            _respond(request, 206, data[begin:end], {
+                "Content-Range": f"bytes {begin}-{min(end, len(data)) - 1}/{len(data)}"})
+        else:
+            _respond(request, 200, json.dumps(self._described(name)).encode())
+
+    def _described(self, name):
+        return {"name": name, "bucket": "logs", "generation": "7", "metageneration": "1",
+                "size": str(len(self.objects[name])), "updated": self._changed[name],
+                "timeCreated": self._changed[name], "id": f"logs/{name}/7"}
+
+
+def _respond(request, code, body, headers=()):
+    request.send_response(code)
+    request.send_header("Content-Type", "application/json")
+    for name, value in dict(headers).items():
+        request.send_header(name, value)
+    request.send_header("Content-Length", str(len(body)))
+    request.end_headers()
+    request.wfile.write(body)
