@@ -209,10 +209,10 @@ absl::Status Run(const v1::InferConfig& infer, v1::JobConfig job,
   tables.sparse = found.sparse;
   tables.dense = found.dense;
   options.data = worker::DataOptionsOf(job);
-  if (options.data.format == data::DataOptions::Format::kParquet) {
+  if (options.data.format == data::DataOptions::Format::kColumns) {
     return absl::InvalidArgumentError(
         "oarlock infer reads text; the model was trained on columns "
-        "(--data_format parquet)");
+        "(--features)");
   }
   options.data.clocks = clocks;
   options.has_labels = infer.labels();

@@ -80,6 +80,11 @@ class GrpcJobClient : public JobClient {
   bool training_stopped() const override { return training_stopped_; }
   absl::StatusOr<bool> BeginEpoch(uint32_t epoch) override;
   absl::Status RecordFile(const v1::TrainingFile& file) override;
+  absl::StatusOr<v1::FeatureList> DefineFeatures(
+      const v1::FeatureList& features) override;
+  absl::Status DefineInput(const std::string& name,
+                           const std::vector<v1::ListedFile>& files) override;
+  absl::StatusOr<Input> GetInput(const std::string& name) override;
   absl::StatusOr<v1::ListFilesResponse> ListFiles(
       uint32_t first_epoch) override;
   absl::Status Alive() const override;

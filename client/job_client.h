@@ -19,6 +19,7 @@
 #include "cluster/wire_version.h"
 #include "data/order/example_intervals.h"
 #include "data/range_source.h"
+#include "proto/v1/coordinator_inputs.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/coordinator_progress.pb.h"
 #include "proto/v1/coordinator_ranges.pb.h"
@@ -164,6 +165,24 @@ class JobClient {
   virtual absl::StatusOr<v1::ListFilesResponse> ListFiles(
       uint32_t first_epoch) {
     return v1::ListFilesResponse();
+  }
+  // The features with their numbers.
+  virtual absl::StatusOr<v1::FeatureList> DefineFeatures(
+      const v1::FeatureList& features) {
+    return absl::UnimplementedError("this client numbers no features");
+  }
+  // Sends all files of an input, in parts.
+  virtual absl::Status DefineInput(const std::string& name,
+                                   const std::vector<v1::ListedFile>& files) {
+    return absl::UnimplementedError("this client knows of no inputs");
+  }
+  struct Input {
+    std::vector<v1::ListedFile> files;
+    v1::FeatureList features;
+  };
+  // NotFound: not all of it is defined yet.
+  virtual absl::StatusOr<Input> GetInput(const std::string& name) {
+    return absl::UnimplementedError("this client knows of no inputs");
   }
 
   // Not OK once the coordinator has fenced this worker or the job is ending:

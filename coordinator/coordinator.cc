@@ -358,6 +358,7 @@ v1::JobStatusResponse Coordinator::JobStatus(
   response.set_uptime_seconds(absl::ToDoubleSeconds(now - start_));
   if (request.with_description() && description_.has_value()) {
     *response.mutable_description() = *description_;
+    features_.Describe(response.mutable_description());
   }
   return response;
 }

@@ -60,6 +60,8 @@
 #include "coordinator/coordinator_options.h"
 #include "coordinator/cut_state.h"
 #include "coordinator/dead_workers.h"
+#include "coordinator/inputs/input_files.h"
+#include "coordinator/inputs/job_features.h"
 #include "coordinator/job_progress.h"
 #include "coordinator/ranges/range_queue.h"
 #include "coordinator/ranges/training_state.h"
@@ -69,6 +71,7 @@
 #include "coordinator/worker_record.h"
 #include "proto/state/coordinator_state.pb.h"
 #include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/coordinator_inputs.pb.h"
 #include "proto/v1/coordinator_job.pb.h"
 #include "proto/v1/coordinator_progress.pb.h"
 #include "proto/v1/coordinator_ranges.pb.h"
@@ -117,6 +120,11 @@ class Coordinator {
   absl::Status RecordFile(const v1::RecordFileRequest& request);
   v1::ListFilesResponse ListFiles(const v1::ListFilesRequest& request) const;
   bool training_stopped() const;
+  absl::StatusOr<v1::DefineFeaturesResponse> DefineFeatures(
+      const v1::DefineFeaturesRequest& request);
+  absl::Status DefineInput(const v1::DefineInputRequest& request);
+  absl::StatusOr<v1::GetInputResponse> GetInput(
+      const v1::GetInputRequest& request);
   v1::JobStatusResponse JobStatus(const v1::JobStatusRequest& request) const;
 
   // Calls `done` once, from this thread or another: OK when all workers that
@@ -354,6 +362,8 @@ class Coordinator {
   std::optional<v1::JobDescription> loaded_ ABSL_GUARDED_BY(mutex_);
   RunSettings settings_ ABSL_GUARDED_BY(mutex_);
   TrainingState training_ ABSL_GUARDED_BY(mutex_);
+  JobFeatures features_ ABSL_GUARDED_BY(mutex_);
+  InputFiles inputs_ ABSL_GUARDED_BY(mutex_);
   // Of the run, until the job ends; and its number, from 1.
   JobState job_ ABSL_GUARDED_BY(mutex_);
   uint64_t run_ ABSL_GUARDED_BY(mutex_) = 1;

@@ -141,6 +141,7 @@ void Coordinator::DescribeCut(v1::CheckpointManifest* manifest) const {
   progress_.Describe(/*with_histograms=*/true, manifest->mutable_phases());
   if (description_.has_value()) {
     *manifest->mutable_description() = *description_;
+    features_.Describe(manifest->mutable_description());
   }
   training_.DescribeCut(trained_epochs, manifest);
   manifest->mutable_finished_runs()->Assign(finished_runs_of_cut_.begin(),
@@ -166,7 +167,10 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
   cuts_.Restore(manifest);
   logical_time_ = std::max(logical_time_, manifest.logical_time());
   next_generation_ = std::max(next_generation_, manifest.next_generation());
-  if (manifest.has_description()) description_ = manifest.description();
+  if (manifest.has_description()) {
+    description_ = manifest.description();
+    features_.Restore(manifest.description());
+  }
   // All incarnations are new. What older ones pushed is in the checkpoint.
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     dead_workers_.SetForgotten(WorkerIndex(i),
@@ -197,7 +201,9 @@ void Coordinator::Restore(const v1::CheckpointManifest& manifest) {
 void Coordinator::BeginWith(const v1::CheckpointManifest& loaded) {
   absl::MutexLock lock(&mutex_);
   start_time_ = logical_time_ = loaded.logical_time();
-  if (loaded.has_description()) loaded_ = loaded.description();
+  if (!loaded.has_description()) return;
+  loaded_ = loaded.description();
+  features_.BeginWith(loaded.description());
 }
 
 }  // namespace oarlock::coordinator

@@ -167,7 +167,8 @@ absl::Status Coordinator::CheckModel(
                                                                   : nullptr;
   if (trained == nullptr) return absl::OkStatus();
   for (const v1::JobDescription::Flag& own : request.description().flags()) {
-    if (!own.defines_model()) continue;
+    // What differs between two lists of features DefineFeatures says.
+    if (!own.defines_model() || own.name() == "features") continue;
     for (const v1::JobDescription::Flag& before : trained->flags()) {
       if (before.name() != own.name() || before.value() == own.value())
         continue;

@@ -149,6 +149,7 @@ void Coordinator::BeginNextRun(const v1::RegisterWorkerRequest& first) {
   cuts_.BeginNextRun();
   progress_ = JobProgress();
   training_ = TrainingState();
+  inputs_ = InputFiles();
   settings_.Clear();
   trained_epochs_ = epochs_before_cut_ = 0;
   start_time_ = logical_time_;

@@ -73,6 +73,8 @@ v1::CoordinatorState Coordinator::SaveLocked() const {
   if (description_.has_value()) {
     *state.mutable_description() = *description_;
   }
+  features_.Save(state.mutable_features());
+  inputs_.Save(state.mutable_inputs());
   settings_.Save(&state);
   state.set_run(run_);
   state.set_run_name(run_name_);
@@ -121,6 +123,8 @@ absl::Status Coordinator::Load(const v1::CoordinatorState& state) {
   ending_since_ = FromRecorded(state.ending_since_unix_ns());
   description_.reset();
   if (state.has_description()) description_ = state.description();
+  features_.Load(state.features());
+  inputs_.Load(state.inputs());
   settings_.Load(state);
   // Before there were runs, nobody wrote their number.
   run_ = options_.stay ? state.run() : 1;
@@ -202,6 +206,12 @@ void Coordinator::Replay(const v1::CoordinatorCall& call) {
       break;
     case v1::CoordinatorCall::kBeginEpoch:
       BeginEpoch(call.begin_epoch()).IgnoreError();
+      break;
+    case v1::CoordinatorCall::kDefineFeatures:
+      DefineFeatures(call.define_features()).status().IgnoreError();
+      break;
+    case v1::CoordinatorCall::kDefineInput:
+      DefineInput(call.define_input()).IgnoreError();
       break;
     case v1::CoordinatorCall::CALL_NOT_SET:
       break;

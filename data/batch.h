@@ -44,6 +44,8 @@ struct Batch {
   std::vector<float> weights;  // [keys]
   // Where the examples come from, in the order of the examples.
   std::vector<ExampleRange> ranges;
+  // Rows of columnar files that were decoded meanwhile.
+  uint64_t num_decoded_rows = 0;
 
   void Clear() {
     num_examples = 0;
@@ -53,6 +55,7 @@ struct Batch {
     offsets.clear();
     weights.clear();
     ranges.clear();
+    num_decoded_rows = 0;
   }
 };
 

@@ -43,7 +43,7 @@ absl::string_view NameOf(DataOptions::DenseTransform transform) {
 }
 
 DataSchema SchemaOf(const DataOptions& options) {
-  if (options.format == DataOptions::Format::kParquet) return options.columns;
+  if (options.format == DataOptions::Format::kColumns) return options.columns;
   if (options.format == DataOptions::Format::kMultiSlot) {
     return {.num_dense = options.multi_slot_dense_dim,
             .num_slots = options.multi_slot_num_slots};

@@ -28,7 +28,7 @@ struct DataOptions {
     // "label index:value index:value ...": no dense features, one slot.
     kLibsvm,
     // Columns of files, which are no text: data/rows reads them.
-    kParquet,
+    kColumns,
   };
   // What happens to the integers of a Criteo line. Other formats carry dense
   // features as they are.
@@ -60,7 +60,7 @@ struct DataOptions {
   // line has no dense slot) and of categorical slots (0 to kMaxSlots).
   int multi_slot_dense_dim = kCriteoIntegers;
   int multi_slot_num_slots = kCriteoCategories;
-  // For kParquet only: what its features are.
+  // For kColumns only: what its features are.
   DataSchema columns = {};
   // Asked every tenth of a second while a pipe_command writes nothing, with how
   // long it has been silent: an error ends it, and the read with it. Null: it

@@ -1,6 +1,7 @@
 #include "flags/message_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -121,12 +122,14 @@ absl::string_view SchemeOf(absl::string_view value) {
   return legal ? scheme : absl::string_view();
 }
 
-// No flag reads addresses of stores or of the web. As a path, one would become
+// Few flags read addresses of stores or of the web. As a path, one would become
 // a folder "s3:" here.
 absl::Status CheckHasNoScheme(const FieldDescriptor* field,
                               const std::string& value) {
-  // The first is text, and the other says itself which addresses it takes.
-  if (field->name() == "reason" || field->name() == "master" ||
+  // The first is text, and the others say themselves which addresses they take.
+  constexpr std::array<absl::string_view, 4> kOthers = {
+      "reason", "master", "train_files", "test_files"};
+  if (absl::c_linear_search(kOthers, field->name()) ||
       SchemeOf(value).empty()) {
     return absl::OkStatus();
   }

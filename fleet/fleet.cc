@@ -482,13 +482,15 @@ absl::Status Fleet::Keep(const worker::TrainingSummary& summary) {
 
 client::JobClient* Fleet::job() { return &worker_->job(); }
 
-absl::Status RunRole(Fleet& fleet, worker::TrainingSummary* summary) {
+absl::Status RunRole(Fleet& fleet, worker::TrainingSummary* summary,
+                     absl::FunctionRef<void(client::JobClient*)> on_start) {
   const v1::JobConfig& config = fleet.config();
   if (fleet.IsServer()) {
     OARLOCK_RETURN_IF_ERROR(fleet.InitServer());
     return fleet.RunServer();
   }
   OARLOCK_RETURN_IF_ERROR(fleet.InitWorker());
+  on_start(fleet.job());
   if (!config.watch_dir().empty()) {
     OARLOCK_RETURN_IF_ERROR(fleet.TrainOnline());
   }

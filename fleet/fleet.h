@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
@@ -171,8 +172,12 @@ class Fleet {
 // Runs all of a role: a server until the job is over, a worker through all
 // epochs of the configuration. What `oarlock train` does; a program of its own
 // may do it call by call instead. Fills `summary` for workers (null: not
-// wanted).
-absl::Status RunRole(Fleet& fleet, worker::TrainingSummary* summary);
+// wanted). A worker's client is given to `on_start` before it trains, and lives
+// as long as `fleet`.
+absl::Status RunRole(
+    Fleet& fleet, worker::TrainingSummary* summary,
+    absl::FunctionRef<void(client::JobClient*)> on_start =
+        [](client::JobClient*) {});
 
 }  // namespace oarlock
 

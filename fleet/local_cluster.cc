@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "client/finite_push.h"
+#include "client/messages/input_messages.h"
 #include "client/range_messages.h"
 #include "pserver/checkpoint/part_loader.h"
 
@@ -303,6 +304,39 @@ absl::Status LocalJobClient::RecordFile(const v1::TrainingFile& file) {
   request.set_worker_generation(generation_);
   *request.mutable_file() = file;
   return coordinator_.RecordFile(request);
+}
+
+absl::StatusOr<v1::FeatureList> LocalJobClient::DefineFeatures(
+    const v1::FeatureList& features) {
+  v1::DefineFeaturesRequest request;
+  request.set_worker_generation(generation_);
+  *request.mutable_features() = features;
+  OARLOCK_ASSIGN_OR_RETURN(const v1::DefineFeaturesResponse response,
+                           coordinator_.DefineFeatures(request));
+  return response.features();
+}
+
+absl::Status LocalJobClient::DefineInput(
+    const std::string& name, const std::vector<v1::ListedFile>& files) {
+  for (v1::DefineInputRequest& request : client::InputParts(name, files)) {
+    request.set_worker_generation(generation_);
+    OARLOCK_RETURN_IF_ERROR(coordinator_.DefineInput(request));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<client::JobClient::Input> LocalJobClient::GetInput(
+    const std::string& name) {
+  Input input;
+  v1::GetInputRequest request;
+  request.set_worker_generation(generation_);
+  request.set_name(name);
+  for (bool last = false; !last; request.set_part(request.part() + 1)) {
+    OARLOCK_ASSIGN_OR_RETURN(const v1::GetInputResponse response,
+                             coordinator_.GetInput(request));
+    last = client::AppendPart(response, &input);
+  }
+  return input;
 }
 
 absl::StatusOr<v1::ListFilesResponse> LocalJobClient::ListFiles(

@@ -221,6 +221,11 @@ LaunchPlan PlanProcesses(const JobLayout& layout,
   return Planner(layout, config, environment, num_cores).Plan();
 }
 
+void InheritListener(ProcessPlan* process, int descriptor) {
+  process->inherited_descriptor = descriptor;
+  process->environment["OARLOCK_LISTEN_FD"] = absl::StrCat(descriptor);
+}
+
 std::string JobIdOf(const v1::LaunchConfig& config,
                     const cluster::EnvironmentMap& environment) {
   if (!config.job_id().empty()) return config.job_id();

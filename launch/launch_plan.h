@@ -68,6 +68,10 @@ LaunchPlan PlanProcesses(const JobLayout& layout,
                          const cluster::EnvironmentMap& environment,
                          int num_cores);
 
+// `process`, a server, takes a descriptor of the launcher's that listens
+// already.
+void InheritListener(ProcessPlan* process, int descriptor);
+
 // The job's name: --job_id, else the environment's, else "default".
 std::string JobIdOf(const v1::LaunchConfig& config,
                     const cluster::EnvironmentMap& environment);

@@ -31,6 +31,9 @@ GROUPS = {
     "Tables": ["Table", "DenseTable", "Rows", "hash_texts"],
     "Steps and leases": ["Step", "Part", "Future"],
     "Evaluation": ["Evaluation", "EvaluationResult"],
+    "Training with the engine": [
+        "train", "TrainingResult", "TrainingEvaluation", "Stop", "Interrupted",
+        "TrainingError"],
     "Optimizers": [
         "Optimizer", "Sgd", "Momentum", "Adagrad", "SharedAdagrad", "Adam", "LazyAdam",
         "SharedAdam", "Adamw", "Ftrl"],

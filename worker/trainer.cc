@@ -270,6 +270,7 @@ EpochContext Trainer::ContextOf(const TrainingData& data,
   context.geo = geo_.get();
   context.data = data.data_options();
   context.files = data.files();
+  context.new_reader = data.new_reader();
   context.num_dense_copies = num_dense_copies_;
   return context;
 }

@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
-#include <poll.h>
 #include <signal.h>
 
 #include <cstdio>
@@ -29,6 +28,7 @@
 #include "launch/job_layout.h"
 #include "launch/launch_plan.h"
 #include "launch/launcher.h"
+#include "launch/parent_process.h"
 #include "nlohmann/json.hpp"
 #include "proto/config/job_config.pb.h"
 #include "proto/config/launch_config.pb.h"
@@ -95,12 +95,6 @@ absl::StatusOr<std::string> MakeTemporaryFolder() {
   return path;
 }
 
-// Whether the process that a pidfd stands for has ended.
-bool HasEnded(int pidfd) {
-  pollfd wait = {.fd = pidfd, .events = POLLIN, .revents = 0};
-  return poll(&wait, 1, 0) > 0;
-}
-
 launch::LaunchPlan PlanOf(
     const v1::ClusterConfig& cluster, const v1::JobConfig& config,
     const std::vector<std::unique_ptr<cluster::Listener>>& listeners) {
@@ -118,9 +112,7 @@ launch::LaunchPlan PlanOf(
                             /*num_cores=*/1);
   for (size_t i = 0; i < plan.processes.size(); ++i) {
     launch::ProcessPlan& process = plan.processes[i];
-    process.inherited_descriptor = listeners[i]->descriptor();
-    process.environment["OARLOCK_LISTEN_FD"] =
-        absl::StrCat(process.inherited_descriptor);
+    launch::InheritListener(&process, listeners[i]->descriptor());
     // Of a run whose first worker does not say.
     process.environment["PADDLE_TRAINERS_NUM"] = "1";
     process.environment["PADDLE_TRAINERS"] = "1";
@@ -176,13 +168,8 @@ absl::StatusOr<int> Serve(const v1::ClusterConfig& cluster,
   options.tick = [&plan, &config, told = false]() mutable {
     if (!std::exchange(told, true)) PrintAddress(plan, config);
   };
-  options.stop_request = [parent = cluster.parent_pidfd()]()
-      -> std::optional<launch::LauncherOptions::StopRequest> {
-    if (parent < 0 || !HasEnded(parent)) return std::nullopt;
-    return launch::LauncherOptions::StopRequest{
-        .reason = "the process that the servers are for has ended",
-        .kill = true};
-  };
+  options.stop_request = launch::StopWithParent(
+      cluster.parent_pidfd(), "the process that the servers are for");
   std::vector<std::string> argv = {"/proc/self/exe", "server", "--stay"};
   std::error_code error;
   const std::filesystem::path self =

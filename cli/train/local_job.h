@@ -14,11 +14,12 @@
 namespace oarlock::cli {
 
 // Runs `argv` as the servers and workers that `train` asks for, with a live
-// line on a terminal and a table at the end. Returns the exit code.
-absl::StatusOr<int> RunLocalJob(const v1::TrainConfig& train,
-                                const v1::JobConfig& config,
-                                const std::vector<std::string>& argv,
-                                const Clocks& clocks);
+// line on a terminal and a table at the end. `server_endpoints`: of servers
+// that are there already, where none are to be started. Returns the exit code.
+absl::StatusOr<int> RunLocalJob(
+    const v1::TrainConfig& train, const v1::JobConfig& config,
+    const std::vector<std::string>& server_endpoints,
+    const std::vector<std::string>& argv, const Clocks& clocks);
 
 }  // namespace oarlock::cli
 

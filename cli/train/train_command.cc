@@ -1,6 +1,8 @@
 #include "cli/train/train_command.h"
 
 #include <google/protobuf/text_format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -8,11 +10,14 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/train/job_events.h"
 #include "cli/train/local_job.h"
 #include "cluster/environment.h"
 #include "flags/command_line.h"
@@ -82,16 +87,47 @@ bool NeedsServer(const v1::JobConfig& config) {
          config.durability() == "log" || !config.checkpoint_dir().empty();
 }
 
+// This process ends when the one that a pidfd stands for does. What it has
+// started ends with it.
+void EndWithParent(int pidfd) {
+  std::thread([pidfd] {
+    pollfd wait = {.fd = pidfd, .events = POLLIN, .revents = 0};
+    while (poll(&wait, 1, -1) <= 0) {
+    }
+    _exit(1);
+  }).detach();
+}
+
 int RunOneRole(const v1::JobConfig& config, const v1::TrainConfig& train,
                const cluster::RoleAssignment& role, const Clocks& clocks) {
   absl::StatusOr<std::unique_ptr<Fleet>> fleet =
       Fleet::Init(config, role, clocks);
   if (!fleet.ok()) return Fail(fleet.status());
+  // Asks the fleet's client.
+  std::optional<JobEvents> events;
   if ((*fleet)->IsFirstWorker()) {
     (*fleet)->SetConfigText(RepeatingConfig(config, train));
   }
+  const auto on_start = [&](client::JobClient* job) {
+    if (role.role != cluster::Role::kLocal) return;
+    if (train.parent_pidfd() >= 0) {
+      EndWithParent(train.parent_pidfd());
+    }
+    if (train.events()) {
+      events.emplace(JobEvents::Job{[job] { return job->GetJobStatus(); },
+                                    [job](const std::string& reason) {
+                                      return job->StopTraining(reason);
+                                    },
+                                    [](const std::string&) {
+                                      return absl::FailedPreconditionError(
+                                          "a local run makes no checkpoints");
+                                    }},
+                     config.epochs(), clocks);
+    }
+  };
   worker::TrainingSummary summary;
-  const absl::Status status = RunRole(**fleet, &summary);
+  const absl::Status status = RunRole(**fleet, &summary, on_start);
+  events.reset();
   if (!status.ok()) return std::min(Fail(status), 1);
   if ((*fleet)->IsFirstWorker()) {
     std::printf("%ssummary   %s/summary.json\n",
@@ -124,6 +160,13 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
   }
   bool starts_cluster = train.server_num() > 0 || train.worker_num() > 0;
   cluster::ExplicitRole arguments = cluster::ToExplicitRole(role_config);
+  // Of servers that are there already, and workers that are not.
+  std::vector<std::string> endpoints;
+  if (train.worker_num() > 0 && train.server_num() == 0 && !arguments.role) {
+    endpoints = absl::StrSplit(arguments.pserver_endpoints.value_or(""), ',',
+                               absl::SkipEmpty());
+    if (!endpoints.empty()) arguments.pserver_endpoints.reset();
+  }
   // Its processes get roles.
   arguments.alone = arguments.alone || starts_cluster;
   const absl::StatusOr<cluster::RoleAssignment> role =
@@ -136,18 +179,20 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
     starts_cluster = true;
   }
   // Before processes are started for it.
-  const absl::Status consistent =
-      Fleet::CheckConfig(config, static_cast<uint32_t>(train.server_num()));
+  const absl::Status consistent = Fleet::CheckConfig(
+      config, static_cast<uint32_t>(train.server_num() + endpoints.size()));
   if (!consistent.ok()) return Fail(consistent);
   if (role->role != cluster::Role::kLocal || !starts_cluster) {
     return RunOneRole(config, train, *role, clocks);
   }
-  if (train.server_num() == 0 || train.worker_num() == 0) {
+  if ((train.server_num() == 0 && endpoints.empty()) ||
+      train.worker_num() == 0) {
     return flags::ReportUsageError(
         syntax, absl::InvalidArgumentError(
                     "a local cluster has at least one server and one worker; "
-                    "give both --server_num and --worker_num, or neither for "
-                    "a local run"));
+                    "give both --server_num and --worker_num, or "
+                    "--pserver_endpoints and --worker_num, or none for a local "
+                    "run"));
   }
   // Its workers are on this machine.
   const absl::Status device =
@@ -158,7 +203,7 @@ int RunTrain(int argc, char** argv, const Clocks& clocks) {
   std::vector<std::string> children = flags::Words(argc, argv, 1);
   children.insert(children.begin(), OwnPath());
   const absl::StatusOr<int> exit_code =
-      RunLocalJob(train, config, children, clocks);
+      RunLocalJob(train, config, endpoints, children, clocks);
   if (!exit_code.ok()) return Fail(exit_code.status());
   return *exit_code;
 }

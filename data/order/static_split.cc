@@ -72,8 +72,17 @@ std::vector<std::vector<PositionRun>> SplitPositions(
   return readers;
 }
 
-RunSplit::RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
-                   uint32_t source, const ExampleIntervals* covered) {
+std::vector<ExampleRange> RangesOf(const std::vector<PositionRun>& runs,
+                                   uint32_t source) {
+  std::vector<ExampleRange> ranges;
+  for (const PositionRun& run : runs) {
+    ranges.push_back({source, run.begin, run.end});
+  }
+  return ranges;
+}
+
+RunSplit::RunSplit(const std::vector<ExampleRange>& runs,
+                   uint64_t block_examples, const ExampleIntervals* covered) {
   OARLOCK_CHECK(block_examples > 0);
   uint64_t left = block_examples;  // of the current block
   bool has_item = false;
@@ -85,15 +94,15 @@ RunSplit::RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
     has_item = false;
     left = block_examples;
   };
-  for (const PositionRun& run : runs) {
+  for (const ExampleRange& run : runs) {
     for (uint64_t begin = run.begin; begin < run.end;) {
       const uint64_t end = std::min(run.end, begin + left);
-      const ExampleRange range = {source, begin, end};
+      const ExampleRange range = {run.source, begin, end};
       for (const ExampleRange& rest : covered == nullptr
                                           ? std::vector<ExampleRange>{range}
                                           : covered->Missing(range)) {
         items_.push_back(
-            {.source = source, .begin = rest.begin, .end = rest.end});
+            {.source = rest.source, .begin = rest.begin, .end = rest.end});
         has_item = true;
       }
       left -= end - begin;

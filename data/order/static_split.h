@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "data/batch.h"
 #include "data/order/example_intervals.h"
 #include "data/order/position_runs.h"
 #include "data/range_source.h"
@@ -47,17 +48,21 @@ std::vector<std::vector<PositionRun>> SplitPositions(
     const std::vector<uint64_t>& examples_per_file, uint32_t num_copies,
     const SplitOptions& options);
 
+// The same runs, of that source.
+std::vector<ExampleRange> RangesOf(const std::vector<PositionRun>& runs,
+                                   uint32_t source);
+
 // One reader's positions, block by block. A block may extend over the borders
 // of runs. Each block ends its batch (DataRange::ends_batch), so a malformed
 // line makes one batch shorter and does not move other batches. Positions in
 // `covered` (null: no positions) are skipped, and so is a block that has only
-// such positions. Items have the source `source` and no byte offsets.
+// such positions. Items have no byte offsets.
 // Thread-safe. A split is for one epoch.
 class RunSplit : public RangeSource {
  public:
   // `covered` outlives this object.
-  RunSplit(std::vector<PositionRun> runs, uint64_t block_examples,
-           uint32_t source, const ExampleIntervals* covered);
+  RunSplit(const std::vector<ExampleRange>& runs, uint64_t block_examples,
+           const ExampleIntervals* covered);
 
   absl::StatusOr<std::optional<DataRange>> Next() override;
   void Done(const DataRange&) override {}

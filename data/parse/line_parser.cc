@@ -13,7 +13,7 @@ std::unique_ptr<LineParser> NewLineParser(const DataOptions& options) {
       return NewMultiSlotParser(options);
     case DataOptions::Format::kLibsvm:
       return NewLibsvmParser(options);
-    case DataOptions::Format::kParquet:
+    case DataOptions::Format::kColumns:
       OARLOCK_CHECK(false);
   }
   return NewCriteoParser(options);

@@ -72,6 +72,9 @@ absl::StatusOr<std::unique_ptr<ReaderProcess>> ReaderProcess::Start(
   begin.set_block_rows(options.block_rows);
   begin.set_num_memories(options.num_memories);
   begin.set_memory_bytes(options.memory_bytes);
+  begin.set_format(options.format);
+  begin.set_prepare(options.prepare);
+  begin.set_read_timeout_s(absl::ToDoubleSeconds(options.read_timeout));
   OARLOCK_RETURN_IF_ERROR(process->Send(request));
   OARLOCK_ASSIGN_OR_RETURN(const v1::ReaderResponse response,
                            process->Receive());
@@ -253,6 +256,12 @@ absl::StatusOr<absl::Span<const char>> ReaderProcess::Map(uint32_t memory,
 absl::Status ReaderProcess::Free(const Block& block) {
   v1::ReaderRequest request;
   request.mutable_free()->set_memory(block.memory);
+  return Send(request);
+}
+
+absl::Status ReaderProcess::Stop() {
+  v1::ReaderRequest request;
+  request.mutable_stop();
   return Send(request);
 }
 

@@ -32,6 +32,10 @@ struct ReaderOptions {
   uint32_t block_rows = 16384;
   // Blocks that are ready, or being read, at a time.
   uint32_t num_memories = 3;
+  v1::BeginReading::Format format = v1::BeginReading::PARQUET;
+  // "module:function", which makes of each record batch another one of as many
+  // rows. Empty: none.
+  std::string prepare;
   // Of a row group that is decoded as a whole.
   uint64_t memory_bytes = uint64_t{1} << 30;
   // A process that is silent for so long is taken for dead.
@@ -76,6 +80,8 @@ class ReaderProcess {
   };
   absl::StatusOr<std::optional<Block>> Next();
   absl::Status Free(const Block& block);
+  // The rest is not needed. Blocks that are on their way come, then nothing.
+  absl::Status Stop();
 
  private:
   // One that both processes map.

@@ -150,9 +150,9 @@ absl::StatusOr<ModelExportReport> ExportModel(
   ExportedModel exported;
   exported.model = model.get();
   exported.data = worker::DataOptionsOf(job);
-  if (exported.data.format == data::DataOptions::Format::kParquet) {
+  if (exported.data.format == data::DataOptions::Format::kColumns) {
     return absl::FailedPreconditionError(
-        "the model was trained on columns (--data_format parquet), and the "
+        "the model was trained on columns (--features), and the "
         "format of exported models has only lines of text");
   }
   exported.job_id = manifest.job_id();

@@ -108,6 +108,9 @@ class CoordinatorService::Impl {
     AddCall(&S::RequestStopTraining, &Coordinator::StopTraining);
     AddCall(&S::RequestRecordFile, &Coordinator::RecordFile);
     AddCall(&S::RequestListFiles, &Coordinator::ListFiles);
+    AddCall(&S::RequestDefineFeatures, &Coordinator::DefineFeatures);
+    AddCall(&S::RequestDefineInput, &Coordinator::DefineInput);
+    AddCall(&S::RequestGetInput, &Coordinator::GetInput);
     AddCall(&S::RequestGetJobStatus, &Coordinator::JobStatus);
     methods_.AddAsync(
         &S::RequestBarrier,

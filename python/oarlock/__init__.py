@@ -26,7 +26,7 @@ _MODULES = {
         ["AlreadyExistsError", "CancelledError", "ClosedError", "DataLossError", "Error",
          "FailedPreconditionError", "FencedError", "ForkedError", "InternalError",
          "InvalidArgumentError", "NotFoundError", "ResourceExhaustedError",
-         "TimeoutError", "UnauthenticatedError", "UnavailableError",
+         "TimeoutError", "TrainingError", "UnauthenticatedError", "UnavailableError",
          "UnimplementedError"], "errors"),
     "Job": "job",
     **dict.fromkeys(["connect", "join"], "joining"),
@@ -35,6 +35,8 @@ _MODULES = {
     **dict.fromkeys(["Evaluation", "EvaluationResult"], "evaluation"),
     **dict.fromkeys(["DenseFeature", "Feature", "Features", "Group", "Label",
                      "SequenceFeature", "SparseFeature", "Weight"], "features"),
+    **dict.fromkeys(["Interrupted", "Stop", "TrainingEvaluation", "TrainingResult",
+                     "train"], "training"),
     "Future": "_operation",
     "LocalCluster": "cluster",
 }
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         NotFoundError as NotFoundError,
         ResourceExhaustedError as ResourceExhaustedError,
         TimeoutError as TimeoutError,
+        TrainingError as TrainingError,
         UnauthenticatedError as UnauthenticatedError,
         UnavailableError as UnavailableError,
         UnimplementedError as UnimplementedError)
@@ -77,6 +80,10 @@ if TYPE_CHECKING:
     from oarlock.tables import (
         DenseTable as DenseTable, Rows as Rows, Table as Table,
         hash_texts as hash_texts)
+    from oarlock.training import (
+        Interrupted as Interrupted, Stop as Stop,
+        TrainingEvaluation as TrainingEvaluation, TrainingResult as TrainingResult,
+        train as train)
 
 __all__ = sorted(_MODULES)
 

@@ -6,7 +6,7 @@ what to do.
 """
 
 import builtins
-from typing import Dict, Type
+from typing import Dict, Optional, Type
 
 
 class Error(Exception):
@@ -67,6 +67,18 @@ class DataLossError(Error):
 
 class UnauthenticatedError(Error, PermissionError):
     """The servers want a token, or another one."""
+
+
+class TrainingError(Error, RuntimeError):
+    """A job of train() has failed.
+
+    Attributes:
+        log_dir: folder of its logs, which stays; None: it has none.
+    """
+
+    def __init__(self, text: str, log_dir: Optional[str] = None) -> None:
+        super().__init__(text)
+        self.log_dir = log_dir
 
 
 class ForkedError(Error, RuntimeError):

@@ -243,6 +243,33 @@ TEST_P(CoordinatedJobClientTest, EvaluationsAndFilesAreKept) {
   EXPECT_EQ(files->files(0).file(), "part-0");
 }
 
+TEST_P(CoordinatedJobClientTest, FeaturesAndInputs) {
+  v1::FeatureList features;
+  v1::Feature& user = *features.add_features();
+  user.set_name("user");
+  user.mutable_sparse()->set_type(v1::INTEGER);
+  const auto numbered = client().DefineFeatures(features);
+  ASSERT_TRUE(numbered.ok()) << numbered.status();
+  EXPECT_EQ(numbered->features(0).sparse().number(), 1u);
+
+  EXPECT_TRUE(absl::IsNotFound(client().GetInput("train").status()));
+  // Of two parts and more.
+  std::vector<v1::ListedFile> files(30);
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].set_path(std::string(100000, 'x') + absl::StrCat(i));
+    files[i].add_group_rows(i + 1);
+  }
+  ASSERT_TRUE(client().DefineInput("train", files).ok());
+  const auto input = client().GetInput("train");
+  ASSERT_TRUE(input.ok()) << input.status();
+  ASSERT_EQ(input->files.size(), files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(input->files[i].path(), files[i].path());
+    EXPECT_EQ(input->files[i].group_rows(0), i + 1);
+  }
+  EXPECT_EQ(input->features.features(0).sparse().number(), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Clients, JobClientConformanceTest,
                          ::testing::Values(Servers(), LocalRun(), Fake()),
                          NameOf);

@@ -56,6 +56,10 @@ std::string Apply(const v1::CoordinatorCall& call, Coordinator* to) {
       return "";
     case v1::CoordinatorCall::kEndJob:
       return to->Drain(call.end_job().reason()).ToString();
+    case v1::CoordinatorCall::kDefineFeatures:
+      return Text(to->DefineFeatures(call.define_features()));
+    case v1::CoordinatorCall::kDefineInput:
+      return to->DefineInput(call.define_input()).ToString();
     case v1::CoordinatorCall::kReportEvaluation:
       return to->ReportEvaluation(call.report_evaluation()).ToString();
     case v1::CoordinatorCall::kStopTraining:
@@ -126,6 +130,19 @@ v1::CoordinatorCall RandomCalls::Next(const v1::CoordinatorState& state) {
     call.set_close_cut(true);
   } else if (dice > 860 && dice < 880) {
     Training(state, &call);
+  } else if (dice >= 880 && dice < 890) {
+    v1::DefineInputRequest& request = *call.mutable_define_input();
+    Name(state, &request);
+    request.set_name(Below(2) == 0 ? "train" : "test");
+    request.set_part(Below(3));
+    request.set_last(Below(3) == 0);
+    request.add_files()->set_path(absl::StrCat("f", Below(3)));
+  } else if (dice >= 890 && dice < 893) {
+    v1::DefineFeaturesRequest& request = *call.mutable_define_features();
+    Name(state, &request);
+    v1::Feature& feature = *request.mutable_features()->add_features();
+    feature.set_name(absl::StrCat("f", Below(3)));
+    feature.mutable_sparse()->set_type(v1::TEXT);
   } else if (dice == 860 && Below(5) == 0) {
     call.mutable_end_job()->set_reason("enough");
   } else {

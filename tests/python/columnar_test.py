@@ -58,8 +58,10 @@ class ColumnarTest(unittest.TestCase):
     def start(self, *flags, **environment):
         return subprocess.Popen(
             [self.oarlock, "train", "--model", "deepfm", "--data_format", "parquet",
-             "--features", str(self.folder / "features.json"),
-             "--train_files", str(self.folder / "train"), "--log_dir", self.logs,
+             *([] if "--features" in flags else
+               ["--features", str(self.folder / "features.json")]),
+             *([] if "--train_files" in flags else
+               ["--train_files", str(self.folder / "train")]), "--log_dir", self.logs,
              "--server_num", "2", "--worker_num", "2", "--batch_size", "100",
              "--learning_rate", "0.05", *flags],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -83,6 +85,90 @@ class ColumnarTest(unittest.TestCase):
         found = re.search(r"(?m)^test +AUC ([0-9.]+) .* 10000 examples", text)
         self.assertIsNotNone(found, text)
         self.assertGreater(float(found[1]), 0.85, text)
+
+    def test_every_row_once_in_every_mode_and_order(self):
+        for name, flags, rows in (
+                ("sync", ["--mode", "sync"], 60000),
+                ("sync, three threads", ["--mode", "sync", "--thread_num", "3",
+                                         "--shuffle", "global"], 60000),
+                ("sync, local, twice", ["--mode", "sync", "--shuffle", "local",
+                                        "--repeats_per_epoch", "2"], 120000),
+                ("half async, repeated", ["--mode", "half_async",
+                                          "--repeats_per_epoch", "2"], 120000),
+                ("async, global", ["--shuffle", "global", "--shuffle_groups", "2",
+                                   "--thread_num", "2"], 60000),
+                ("memory", ["--dataset", "memory", "--shuffle", "local",
+                            "--thread_num", "2"], 60000),
+                ("sync, memory", ["--dataset", "memory", "--mode", "sync",
+                                  "--shuffle", "global", "--epochs", "2"], 120000)):
+            with self.subTest(name):
+                text = self.ends(self.start(
+                    "--test_files", str(self.folder / "test.parquet"), *flags), 0)
+                self.assertRegex(text, rf"(?m)^train .* {rows} examples in")
+                found = re.findall(r"(?m)^test +AUC ([0-9.]+) .* 10000 examples", text)
+                self.assertGreater(float(found[-1]), 0.85, text)
+
+    def test_the_order_of_columns_and_features_means_nothing_in_sync_mode(self):
+        other = self.folder / "reversed"
+        other.mkdir()
+        for part in range(3):
+            table = table_of(20000, part)
+            pq.write_table(table.select(table.column_names[::-1]),
+                           other / f"{part}.parquet", row_group_size=7000)
+        backwards = json.loads((self.folder / "features.json").read_text())
+        backwards["features"].reverse()
+        (self.folder / "backwards.json").write_text(json.dumps(backwards))
+        for order in ([], ["--shuffle", "global"]):
+            folders = []
+            for more in ([], [], ["--train_files", str(other)],
+                         ["--train_files", str(other), "--features",
+                          str(self.folder / "backwards.json")]):
+                with self.subTest([*order, *more]):
+                    folder = tempfile.TemporaryDirectory()
+                    self.addCleanup(folder.cleanup)
+                    folders.append(folder.name)
+                    self.ends(self.start(
+                        "--mode", "sync", "--thread_num", "2", "--checkpoint_dir",
+                        folder.name, *order, *more), 0)
+                    difference = subprocess.run(
+                        [self.oarlock, "checkpoint", "diff", folders[0], folder.name],
+                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                        check=False)
+                    self.assertEqual(difference.returncode, 0, difference.stdout)
+
+    def test_a_worker_that_is_killed_in_sync_mode_leaves_every_row_trained_once(self):
+        for order in ([], ["--shuffle", "global"]):
+            with self.subTest(order), tempfile.TemporaryDirectory() as folder:
+                process = self.start("--mode", "sync", "--max_restart", "1",
+                                     "--checkpoint_dir", folder, "--batch_size", "20",
+                                     "--checkpoint_interval_s", "1", *order)
+                current = pathlib.Path(folder, "CURRENT")
+                killed = []
+
+                def kill(process=process, current=current, killed=killed):
+                    """Kills a worker once something is in a checkpoint."""
+                    if current.exists():
+                        for worker in children_of(process.pid):
+                            command = pathlib.Path(f"/proc/{worker}/cmdline").read_bytes()
+                            if b"worker" in command:
+                                os.kill(worker, signal.SIGKILL)
+                                killed.append(worker)
+                                break
+                    return bool(killed) or process.poll() is not None
+
+                eventually(kill, 100)
+                text = self.ends(process, 0)
+                self.assertEqual(len(killed), 1)
+                self.assertRegex(text, r"(?m)^train .* 60000 examples in")
+
+    def test_few_row_groups_are_told_with_what_they_cost(self):
+        pq.write_table(table_of(3000, 1), self.folder / "one.parquet")
+        self.ends(self.start("--mode", "sync", "--train_files",
+                             str(self.folder / "one.parquet")), 0)
+        logs = "".join(path.read_text() for path in
+                       pathlib.Path(self.logs).glob("workerlog.*"))
+        self.assertIn("1 row groups for 2 workers", logs)
+        self.assertIn("row_group_size=375", logs)
 
     def test_a_reader_that_is_killed_goes_on_at_its_row(self):
         process = self.start("--thread_num", "2")
@@ -120,7 +206,15 @@ class ColumnarTest(unittest.TestCase):
                 (["--features", json.dumps({"features": [
                     {"name": "click", "label": {}}, {"name": "u", "sparse": {}}]})], 1,
                  "0.parquet': column 'u' is missing; add it"),
-                (["--mode", "sync"], 2, "legal are --mode async"),
+                (["--mode", "sync", "--split", "by_file"], 2,
+                 "does not go with --split by_file"),
+                (["--mode", "sync", "--drop_tail", "true"], 2,
+                 "does not go with --drop_tail"),
+                (["--shuffle_groups", "2"], 2, "legal is with --shuffle local, global"),
+                (["--shuffle", "global", "--shuffle_window_examples", "20"], 2,
+                 "drawn from --shuffle_groups row groups"),
+                (["--dataset", "memory", "--dataset_memory_mb", "1"], 1,
+                 "raise --dataset_memory_mb, or use --dataset queue"),
                 (["--data_format", "criteo"], 2, "--features names columns"),
                 (["--train_files", "/nowhere"], 1, "'/nowhere' matches no file"),
                 (["--python", "/nowhere/python"], 1, "cannot run '/nowhere/python'"),

@@ -27,6 +27,23 @@ absl::Status CheckShape(absl::string_view flag, bool is_set, int value,
       " out, or use --data_format ", data::NameOf(Format::kMultiSlot)));
 }
 
+// Text is read from this machine's files alone.
+absl::Status CheckArePaths(
+    absl::string_view flag,
+    const google::protobuf::RepeatedPtrField<std::string>& files,
+    Format format) {
+  for (const std::string& file : files) {
+    const size_t end = file.find("://");
+    if (end == std::string::npos || file.find('/') < end) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", flag, " is \"", file, "\", and --data_format is ",
+        data::NameOf(format), "; ", file.substr(0, end),
+        ":// is read as columns (--data_format parquet, arrow, csv), and text "
+        "must be at a path on this machine: mount the store, or copy from it"));
+  }
+  return absl::OkStatus();
+}
+
 DenseTransform DenseTransformOf(const v1::JobConfig& config) {
   for (const DenseTransform transform :
        {DenseTransform::kQuickStart, DenseTransform::kBucket}) {
@@ -41,9 +58,12 @@ Format DataFormatOf(const v1::JobConfig& config) {
   if (!config.has_data_format() && !config.pipe_command().empty()) {
     return Format::kMultiSlot;
   }
-  for (const Format format :
-       {Format::kMultiSlot, Format::kLibsvm, Format::kParquet}) {
+  for (const Format format : {Format::kMultiSlot, Format::kLibsvm}) {
     if (config.data_format() == data::NameOf(format)) return format;
+  }
+  // What kind of file it is the reader must know.
+  for (const char* columnar : {"parquet", "arrow", "csv"}) {
+    if (config.data_format() == columnar) return Format::kColumns;
   }
   return Format::kCriteo;
 }
@@ -51,19 +71,21 @@ Format DataFormatOf(const v1::JobConfig& config) {
 absl::StatusOr<data::FeatureList> FeaturesOf(const v1::JobConfig& config) {
   if (config.features().empty()) {
     return absl::InvalidArgumentError(
-        "--data_format parquet has columns, and --features says which of them "
-        "the model reads; name a file of JSON, as docs/data.md has it");
+        absl::StrCat("--data_format ", config.data_format(),
+                     " has columns, and --features says which of them the "
+                     "model reads; name a file of JSON, as docs/data.md has "
+                     "it"));
   }
   return data::FeatureList::Parse(config.features());
 }
 
 absl::Status TakeFeatures(v1::JobConfig* config) {
   if (config->features().empty()) return absl::OkStatus();
-  if (DataFormatOf(*config) != Format::kParquet) {
+  if (DataFormatOf(*config) != Format::kColumns) {
     return absl::InvalidArgumentError(
         absl::StrCat("--features names columns, and --data_format is ",
                      data::NameOf(DataFormatOf(*config)),
-                     "; legal is with --data_format parquet"));
+                     "; legal is with --data_format parquet, arrow and csv"));
   }
   std::string json = config->features();
   if (json.find('{') == std::string::npos) {
@@ -84,7 +106,12 @@ absl::Status TakeFeatures(v1::JobConfig* config) {
 
 absl::Status CheckDataFlags(const v1::JobConfig& config) {
   const Format format = DataFormatOf(config);
-  if (format == Format::kParquet) return FeaturesOf(config).status();
+  if (format == Format::kColumns) return FeaturesOf(config).status();
+  for (const auto& [flag, files] :
+       {std::pair("train_files", config.train_files()),
+        std::pair("test_files", config.test_files())}) {
+    OARLOCK_RETURN_IF_ERROR(CheckArePaths(flag, files, format));
+  }
   if (format == Format::kMultiSlot) return absl::OkStatus();
   data::DataOptions options = DataOptionsOf(config);
   // Of the line, not of the batch.
@@ -106,7 +133,7 @@ data::DataOptions DataOptionsOf(const v1::JobConfig& config) {
   options.bad_lines_max = config.bad_lines_max();
   options.multi_slot_dense_dim = config.dense_dim();
   options.multi_slot_num_slots = config.num_slots();
-  if (options.format == Format::kParquet) {
+  if (options.format == Format::kColumns) {
     // What is not valid is refused elsewhere.
     const auto features = data::FeatureList::Parse(config.features());
     if (features.ok()) options.columns = features->schema();

@@ -69,6 +69,7 @@ std::vector<FlagUse> UsesByMode() {
 }
 
 std::vector<FlagUse> UsesByOthers() {
+  const std::vector<std::string> columnar = {"parquet", "arrow", "csv"};
   return {
       {"schedule_steps",
        "learning_rate_schedule",
@@ -100,7 +101,13 @@ std::vector<FlagUse> UsesByOthers() {
        {"paddle_adagrad", "paddle_std_adagrad"}},
 
       {"preload", "dataset", {"memory"}},
-      {"dataset_memory_mb", "dataset", {"memory"}},
+      {"python", "data_format", columnar},
+      {"read_timeout_s", "data_format", columnar},
+      {"reader_memory_mb", "data_format", columnar},
+      {"prepare", "data_format", columnar},
+      {"shuffle_groups", "data_format", columnar,
+       " and --shuffle local, global"},
+      {"shuffle_groups", "shuffle", {"local", "global"}, " and columnar files"},
       {"log_bytes_max",
        "durability",
        {"log"},
@@ -316,7 +323,7 @@ absl::Status CheckDenseNorm(const v1::JobConfig& config) {
       return WithoutEffect(config, "dense_norm", Saying(config, "dense_dim"),
                            "give --dense_dim 1 or more");
     case data::DataOptions::Format::kLibsvm:
-    case data::DataOptions::Format::kParquet:
+    case data::DataOptions::Format::kColumns:
       break;
   }
   return WithoutEffect(
@@ -327,10 +334,35 @@ absl::Status CheckDenseNorm(const v1::JobConfig& config) {
       "change --data_format");
 }
 
+bool HasColumns(const v1::JobConfig& config) {
+  return DataFormatOf(config) == data::DataOptions::Format::kColumns;
+}
+
+absl::Status CheckDatasetMemory(const v1::JobConfig& config) {
+  if (IsDefault(config, "dataset_memory_mb") || config.dataset() == "memory" ||
+      (HasColumns(config) &&
+       (config.shuffle() != "none" || config.repeats_per_epoch() > 1))) {
+    return absl::OkStatus();
+  }
+  return WithoutEffect(
+      config, "dataset_memory_mb",
+      absl::StrCat(Saying(config, "dataset"),
+                   "; legal is with --dataset memory, or where columnar files "
+                   "are shuffled or repeated"),
+      "change --dataset");
+}
+
 // Programs of Fleet with the data in memory may shuffle by a call.
 absl::Status CheckWindow(const v1::JobConfig& config) {
-  if (IsDefault(config, "shuffle_window_examples") ||
-      config.shuffle() != "none" || config.dataset() == "memory") {
+  if (IsDefault(config, "shuffle_window_examples")) return absl::OkStatus();
+  if (HasColumns(config)) {
+    return WithoutEffect(
+        config, "shuffle_window_examples",
+        absl::StrCat(Saying(config, "data_format"),
+                     ", whose rows are drawn from --shuffle_groups row groups"),
+        "");
+  }
+  if (config.shuffle() != "none" || config.dataset() == "memory") {
     return absl::OkStatus();
   }
   return WithoutEffect(
@@ -355,6 +387,7 @@ absl::Status CheckFlagUse(const v1::JobConfig& config) {
   OARLOCK_RETURN_IF_ERROR(CheckHiddenLayers(config));
   OARLOCK_RETURN_IF_ERROR(CheckDenseTransform(config));
   OARLOCK_RETURN_IF_ERROR(CheckDenseNorm(config));
+  OARLOCK_RETURN_IF_ERROR(CheckDatasetMemory(config));
   OARLOCK_RETURN_IF_ERROR(CheckWindow(config));
   if (config.dense_quorum() < 0 && config.dense_quorum() != -1) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -29,7 +29,7 @@ bool IsLibsvm(const v1::JobConfig& config) {
 }
 
 bool IsParquet(const v1::JobConfig& config) {
-  return DataFormatOf(config) == data::DataOptions::Format::kParquet;
+  return DataFormatOf(config) == data::DataOptions::Format::kColumns;
 }
 
 bool ParseSize(absl::string_view text, size_t* size) {

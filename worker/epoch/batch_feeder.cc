@@ -46,7 +46,8 @@ BatchFeeder::BatchFeeder(const EpochContext* context, size_t compute_thread,
     : context_(context),
       compute_thread_(compute_thread),
       pull_ahead_(pull_ahead),
-      reader_(context->NewReader(context->ranges[compute_thread], bad_lines)),
+      reader_(context->NewReader(compute_thread,
+                                 context->ranges[compute_thread], bad_lines)),
       caches_(pull_ahead ? NewCaches(*context)
                          : std::vector<std::unique_ptr<RowCache>>()),
       pulled_versions_(

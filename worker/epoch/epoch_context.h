@@ -57,8 +57,8 @@ struct EpochContext {
   std::vector<std::string> files;
   // Makes what reads items that are not lines of the files; null where they
   // are.
-  std::function<std::unique_ptr<data::BatchSource>(data::RangeSource*,
-                                                   data::BadLines*)>
+  std::function<std::unique_ptr<data::BatchSource>(
+      size_t compute_thread, data::RangeSource*, data::BadLines*)>
       new_reader;
   // Of an epoch of all workers, about; 0: not known.
   uint64_t num_examples = 0;
@@ -77,10 +77,13 @@ struct EpochContext {
   const Clock& clock() const { return *clocks.monotonic; }
 
   // What reads the items of a source, a compute thread's or a push
-  // completion's. Both outlive it.
+  // completion's, whose number is 0. Both outlive it.
   std::unique_ptr<data::BatchSource> NewReader(
-      data::RangeSource* source, data::BadLines* bad_lines) const {
-    if (new_reader != nullptr) return new_reader(source, bad_lines);
+      size_t compute_thread, data::RangeSource* source,
+      data::BadLines* bad_lines) const {
+    if (new_reader != nullptr) {
+      return new_reader(compute_thread, source, bad_lines);
+    }
     return std::make_unique<data::BatchReader>(data, files, source, bad_lines);
   }
 

@@ -30,7 +30,7 @@ class Steps {
         batch_size_(batch_size),
         ranges_(items),
         // Lines that the epoch has counted: a count of its own.
-        reader_(context.NewReader(&ranges_, &bad_lines_)),
+        reader_(context.NewReader(0, &ranges_, &bad_lines_)),
         executor_(context.model->NewExecutor(batch_size)),
         parameters_(context.dense->Current()) {}
 

@@ -39,7 +39,7 @@ absl::StatusOr<Trained> TrainOn(const EpochContext& context,
   // Lines that the epoch has counted: a count of its own.
   data::BadLines bad_lines;
   const std::unique_ptr<data::BatchSource> reader =
-      context.NewReader(&ranges, &bad_lines);
+      context.NewReader(0, &ranges, &bad_lines);
   const std::unique_ptr<models::ModelExecutor> executor =
       context.model->NewExecutor(batch_size);
   const size_t num_parameters = context.model->spec().num_parameters;

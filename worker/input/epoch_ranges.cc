@@ -67,6 +67,42 @@ class SplitEpoch : public EpochRanges {
   uint64_t num_rounds_ = 0;
 };
 
+// All compute threads share one split.
+class SharedEpoch : public EpochRanges {
+ public:
+  SharedEpoch(data::ExampleIntervals covered, uint64_t num_compute_threads,
+              NewReader reader)
+      : covered_(std::move(covered)),
+        num_compute_threads_(num_compute_threads),
+        reader_(std::move(reader)) {}
+
+  const data::ExampleIntervals* covered() const { return &covered_; }
+  // The split of one worker; `is_own`: of this one.
+  void Add(std::unique_ptr<data::RunSplit> split, bool is_own) {
+    num_rounds_ =
+        std::max(num_rounds_, (split->num_blocks() + num_compute_threads_ - 1) /
+                                  num_compute_threads_);
+    if (!is_own) return;
+    sources_.assign(num_compute_threads_, split.get());
+    own_ = std::move(split);
+  }
+
+  const std::vector<data::RangeSource*>& sources() const override {
+    return sources_;
+  }
+  std::optional<uint64_t> num_rounds() const override { return num_rounds_; }
+  absl::StatusOr<bool> AwaitMore() override { return false; }
+  NewReader new_reader() const override { return reader_; }
+
+ private:
+  const data::ExampleIntervals covered_;
+  const uint64_t num_compute_threads_;
+  const NewReader reader_;
+  std::unique_ptr<data::RunSplit> own_;
+  std::vector<data::RangeSource*> sources_;
+  uint64_t num_rounds_ = 0;
+};
+
 }  // namespace
 
 std::vector<data::DataRange> PositionItems(uint64_t num_positions,
@@ -111,6 +147,21 @@ std::unique_ptr<EpochRanges> NewInterleavedRanges(
   return ranges;
 }
 
+std::unique_ptr<EpochRanges> NewSharedRanges(
+    std::vector<std::vector<data::ExampleRange>> shares,
+    data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
+    uint64_t num_compute_threads, EpochRanges::NewReader reader) {
+  auto ranges = std::make_unique<SharedEpoch>(
+      std::move(covered), num_compute_threads, std::move(reader));
+  for (uint64_t worker = 0; worker < shares.size(); ++worker) {
+    ranges->Add(
+        std::make_unique<data::RunSplit>(std::move(shares[worker]),
+                                         block_examples, ranges->covered()),
+        worker == self.value());
+  }
+  return ranges;
+}
+
 std::unique_ptr<EpochRanges> NewStaticRanges(
     std::vector<std::vector<data::PositionRun>> runs, bool own_orders,
     data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
@@ -122,9 +173,11 @@ std::unique_ptr<EpochRanges> NewStaticRanges(
     for (uint64_t thread = 0; thread < num_compute_threads; ++thread) {
       ranges->Add(
           std::make_unique<data::RunSplit>(
-              runs[own_orders ? thread : worker * num_compute_threads + thread],
-              block_examples, own_orders ? static_cast<uint32_t>(worker) : 0,
-              ranges->covered()),
+              data::RangesOf(
+                  runs[own_orders ? thread
+                                  : worker * num_compute_threads + thread],
+                  own_orders ? static_cast<uint32_t>(worker) : 0),
+              block_examples, ranges->covered()),
           worker == self.value());
     }
   }

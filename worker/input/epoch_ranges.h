@@ -29,8 +29,9 @@ namespace oarlock::worker {
 // One thread at a time, but for the sources, which are thread-safe.
 class EpochRanges {
  public:
+  // For that compute thread, or for push completions, whose number is 0.
   using NewReader = std::function<std::unique_ptr<data::BatchSource>(
-      data::RangeSource*, data::BadLines*)>;
+      size_t compute_thread, data::RangeSource*, data::BadLines*)>;
 
   virtual ~EpochRanges() = default;
   // One for each compute thread; the same one may stand there several times.
@@ -67,6 +68,13 @@ std::unique_ptr<EpochRanges> NewInterleavedRanges(
     const data::SourceIndex* index, data::ExampleIntervals covered,
     uint64_t block_examples, WorkerIndex self, uint64_t num_workers,
     uint64_t num_compute_threads);
+
+// Worker w takes shares[w], block by block, and its compute threads the blocks
+// in turns: `reader` gives them out.
+std::unique_ptr<EpochRanges> NewSharedRanges(
+    std::vector<std::vector<data::ExampleRange>> shares,
+    data::ExampleIntervals covered, uint64_t block_examples, WorkerIndex self,
+    uint64_t num_compute_threads, EpochRanges::NewReader reader);
 
 // Positions: compute thread t of worker w takes
 // runs[w * num_compute_threads + t] of source 0; where workers have orders of

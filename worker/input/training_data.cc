@@ -121,18 +121,8 @@ absl::Status TrainingData::CheckConfig(const v1::JobConfig& config) {
         "--split by_file keeps files with their reader, --shuffle global moves "
         "examples between them; use --shuffle local, or another split");
   }
-  if (DataFormatOf(config) == data::DataOptions::Format::kParquet) {
-    const bool has_order =
-        config.shuffle() != "none" || config.repeats_per_epoch() > 1;
-    if (is_static || has_order || !config.pipe_command().empty() ||
-        !config.watch_dir().empty()) {
-      return Contradiction(
-          "--data_format parquet is read row group by row group, by whoever "
-          "asks first; legal are --mode async, half_async, ssp and geo, "
-          "without "
-          "--split, --shuffle, --repeats_per_epoch, --dataset memory, "
-          "--watch_dir and --pipe_command");
-    }
+  if (DataFormatOf(config) == data::DataOptions::Format::kColumns) {
+    return ColumnarPhases::CheckConfig(config);
   }
   if (!config.pipe_command().empty() && !in_memory) {
     if (is_static) {
@@ -172,7 +162,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(
     return data;
   }
   OARLOCK_RETURN_IF_ERROR(CheckConfig(config));
-  if (DataFormatOf(config) == data::DataOptions::Format::kParquet) {
+  if (DataFormatOf(config) == data::DataOptions::Format::kColumns) {
     OARLOCK_RETURN_IF_ERROR(data->ListColumnar(patterns));
     return data;
   }
@@ -271,8 +261,16 @@ absl::Status TrainingData::FindFiles(const std::vector<std::string>& patterns) {
 
 absl::Status TrainingData::ListColumnar(
     const std::vector<std::string>& patterns) {
+  const bool trains = division_ == Division::kConfigured;
+  data::DataOptions options = data_options();
+  // A process that opens files is silent for a while, and not for ever.
+  options.while_silent = [job = job_](absl::Duration) { return job->Alive(); };
   OARLOCK_ASSIGN_OR_RETURN(
-      columnar_, ColumnarData::Open(config_, patterns, data_options()));
+      columnar_,
+      ColumnarData::Open(config_, patterns, trains ? "train" : "test", options,
+                         job_, clock_));
+  columnar_phases_ = std::make_unique<ColumnarPhases>(
+      config_, trains, IsStatic(), columnar_.get(), job_, clock_);
   files_ = columnar_->paths();
   std::vector<data::SourceIndex::File> counted;
   for (const uint64_t rows : columnar_->counts()) {
@@ -437,6 +435,9 @@ data::MemoryDataset::Share TrainingData::MemoryShareOf(
 
 absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartPhase(
     const PhaseId& phase, LeasedRanges::RunCompletion run_completion) {
+  if (columnar_phases_ != nullptr) {
+    return columnar_phases_->Start(phase, std::move(run_completion));
+  }
   if (!IsStatic()) return StartLeased(phase, std::move(run_completion));
   return IsOrdered() ? StartStatic(phase) : StartInterleaved(phase);
 }
@@ -470,9 +471,8 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartLeased(
   }
   OARLOCK_RETURN_IF_ERROR(job_->Barrier(absl::StrCat(phase_name, "/defined")));
   EpochRanges::NewReader reader;
-  if (columnar_ != nullptr) reader = columnar_->new_reader();
   if (order != nullptr) {
-    reader = [this, order](data::RangeSource* source,
+    reader = [this, order](size_t, data::RangeSource* source,
                            data::BadLines* bad_lines) {
       return std::make_unique<data::OrderedReader>(
           std::make_unique<data::FilePositions>(data_options(), files_,
@@ -523,7 +523,7 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartStatic(
         phase.epoch + 1 < static_cast<uint32_t>(config_.epochs())) {
       memory_->Preload(MemoryShareOf(phase.epoch + 1));
     }
-    reader = [this, options, loaded](data::RangeSource* source,
+    reader = [this, options, loaded](size_t, data::RangeSource* source,
                                      data::BadLines* bad_lines) {
       return std::make_unique<data::OrderedReader>(
           std::make_unique<data::MemoryPositions>(options, files_, &*index_,
@@ -531,8 +531,8 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartStatic(
           source);
     };
   } else {
-    reader = [this, options, order = share.order](data::RangeSource* source,
-                                                  data::BadLines* bad_lines) {
+    reader = [this, options, order = share.order](
+                 size_t, data::RangeSource* source, data::BadLines* bad_lines) {
       return std::make_unique<data::OrderedReader>(
           std::make_unique<data::FilePositions>(options, files_, &*index_,
                                                 order, bad_lines),
@@ -548,6 +548,11 @@ absl::StatusOr<std::unique_ptr<EpochRanges>> TrainingData::StartStatic(
 
 absl::Status TrainingData::CheckInMemory() const {
   if (memory_ != nullptr) return absl::OkStatus();
+  if (columnar_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "columnar files are loaded when an epoch begins, by --dataset memory, "
+        "and this call cannot say when; leave it out");
+  }
   return absl::FailedPreconditionError(
       "the training files are read from queues; this call needs --dataset "
       "memory");

@@ -21,6 +21,7 @@
 #include "data/order/source_index.h"
 #include "proto/config/job_config.pb.h"
 #include "worker/input/columnar_data.h"
+#include "worker/input/columnar_phases.h"
 #include "worker/input/epoch_ranges.h"
 #include "worker/input/leased_ranges.h"
 #include "worker/report/progress_meter.h"
@@ -76,9 +77,15 @@ class TrainingData {
   // The whole of it, for a phase that this worker runs alone; known where its
   // ranges are defined.
   std::vector<data::DataRange> items() const {
-    if (columnar_ != nullptr) return columnar_->groups();
+    if (columnar_ != nullptr) return columnar_->source().units;
     return index_.has_value() ? index_->Items()
                               : std::vector<data::DataRange>();
+  }
+
+  // What reads these; null: a BatchReader does.
+  EpochRanges::NewReader new_reader() const {
+    return columnar_phases_ == nullptr ? nullptr
+                                       : columnar_phases_->new_reader();
   }
 
   // The ranges of a phase. Leased: worker 0 defines them, all meet.
@@ -108,6 +115,7 @@ class TrainingData {
   absl::Status ReleaseMemory();
   // What the examples in memory take; 0 with --dataset queue.
   uint64_t memory_bytes() const {
+    if (columnar_phases_ != nullptr) return columnar_phases_->memory_bytes();
     return memory_ == nullptr ? 0 : memory_->bytes();
   }
 
@@ -164,6 +172,7 @@ class TrainingData {
   std::optional<data::SourceIndex> index_;
   // Null: the files are text.
   std::unique_ptr<ColumnarData> columnar_;
+  std::unique_ptr<ColumnarPhases> columnar_phases_;
   data::ShuffleRule shuffle_ = data::ShuffleRule::kNone;
   // Null: --dataset queue.
   std::unique_ptr<data::MemoryDataset> memory_;

@@ -18,6 +18,9 @@ namespace {
 constexpr const char* kStages[] = {"read",    "pull", "wait_pull",
                                    "compute", "push", "wait_push"};
 
+// A folder may have any name.
+using Handler = nlohmann::ordered_json::error_handler_t;
+
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 nlohmann::json NumberOrNull(double value) {
@@ -25,7 +28,7 @@ nlohmann::json NumberOrNull(double value) {
   return value;
 }
 
-nlohmann::ordered_json EvaluationJson(const v1::Evaluation& evaluation) {
+nlohmann::ordered_json ToJson(const v1::Evaluation& evaluation) {
   return {{"phase_name", evaluation.work()},
           {"file", evaluation.file()},
           {"examples", evaluation.examples()},
@@ -175,11 +178,14 @@ std::string SummaryJson(const TrainingSummary& summary) {
   for (const auto& [name, value] : summary.flags) json["flags"][name] = value;
   json["evaluations"] = nlohmann::ordered_json::array();
   for (const v1::Evaluation& evaluation : summary.evaluations) {
-    json["evaluations"].push_back(EvaluationJson(evaluation));
+    json["evaluations"].push_back(ToJson(evaluation));
   }
-  // A folder may have any name.
-  using Handler = nlohmann::ordered_json::error_handler_t;
   return json.dump(2, ' ', /*ensure_ascii=*/false, Handler::replace);
+}
+
+std::string EvaluationJson(const v1::Evaluation& evaluation) {
+  return ToJson(evaluation)
+      .dump(-1, ' ', /*ensure_ascii=*/false, Handler::replace);
 }
 
 absl::Status WriteSummary(const TrainingSummary& summary,

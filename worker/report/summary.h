@@ -65,6 +65,9 @@ struct TrainingSummary {
 // caller's.
 TrainingSummary SummaryOf(const v1::JobStatusResponse& status);
 
+// One line of JSON, as it stands in the summary.
+std::string EvaluationJson(const v1::Evaluation& evaluation);
+
 // The summary as one JSON object; what is not known is null.
 std::string SummaryJson(const TrainingSummary& summary);
 // Writes it to `path`: whole or not at all.

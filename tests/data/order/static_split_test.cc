@@ -95,7 +95,7 @@ std::string Items(RunSplit& split) {
 }
 
 TEST(RunSplitTest, BlocksGoOverTheBordersOfRuns) {
-  RunSplit split({{0, 3}, {10, 12}, {20, 27}}, 4, 2, nullptr);
+  RunSplit split(RangesOf({{0, 3}, {10, 12}, {20, 27}}, 2), 4, nullptr);
   EXPECT_EQ(split.num_blocks(), 3u);
   EXPECT_EQ(Items(split), "2:0-3 2:10-11| 2:11-12 2:20-23| 2:23-27| ");
 }
@@ -106,7 +106,7 @@ TEST(RunSplitTest, WhatIsCoveredIsLeftOutWithBlocksOfNothingElse) {
   covered.Add({2, 10, 11});
   covered.Add({2, 21, 22});
   covered.Add({0, 23, 27});  // of another source
-  RunSplit split({{0, 3}, {10, 12}, {20, 27}}, 4, 2, &covered);
+  RunSplit split(RangesOf({{0, 3}, {10, 12}, {20, 27}}, 2), 4, &covered);
   EXPECT_EQ(split.num_blocks(), 2u);
   EXPECT_EQ(Items(split), "2:11-12 2:20-21 2:22-23| 2:23-27| ");
 }

@@ -2,8 +2,10 @@
 // them.
 //
 //   read_rows FEATURES BLOCK_ROWS MEMORY_BYTES TIMEOUT_S PATTERN
+//       [FORMAT [PREPARE]]
 //
-// FEATURES is JSON of FeatureList, without numbers or types. Then for each line
+// FEATURES is JSON of FeatureList, without numbers or types; FORMAT is PARQUET,
+// ARROW or CSV. Then for each line
 // "FILE BEGIN END" of standard input: rows [BEGIN, END) of file number FILE, a
 // line each, and a last line that begins with "end" or "failed". First lines:
 // "pid N", the features as the files have them, and each file.
@@ -97,7 +99,7 @@ absl::Status ReadRange(ReaderProcess* process, const v1::ReadRows& rows,
   return absl::OkStatus();
 }
 
-int Main(char** argv) {
+int Main(int argc, char** argv) {
   const auto features = FeatureList::Parse(argv[1]);
   if (!features.ok()) return Fail(features.status());
   ReaderOptions options;
@@ -107,6 +109,10 @@ int Main(char** argv) {
   options.block_rows = static_cast<uint32_t>(std::atoi(argv[2]));
   options.memory_bytes = static_cast<uint64_t>(std::atoll(argv[3]));
   options.read_timeout = absl::Seconds(std::atof(argv[4]));
+  if (argc > 6 && !v1::BeginReading::Format_Parse(argv[6], &options.format)) {
+    return Fail(absl::InvalidArgumentError(argv[6]));
+  }
+  if (argc > 7) options.prepare = argv[7];
   auto lister = ReaderProcess::Start(*features, options);
   if (!lister.ok()) return Fail(lister.status());
   const auto listing = (*lister)->List({argv[5]});
@@ -141,5 +147,5 @@ int Main(char** argv) {
 }  // namespace oarlock::data
 
 int main(int argc, char** argv) {
-  return argc == 6 ? oarlock::data::Main(argv) : 2;
+  return argc >= 6 && argc <= 8 ? oarlock::data::Main(argc, argv) : 2;
 }

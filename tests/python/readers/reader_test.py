@@ -1,105 +1,16 @@
 """A reader process hands over the rows of Parquet files, each once, in their order."""
 
-import json
 import os
-import pathlib
 import signal
-import subprocess
-import sys
-import tempfile
 import unittest
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from blocks_test import key_of
-from oarlock_testing import ROOT, eventually
-from oarlock import features
-
-READ_ROWS = os.environ["OARLOCK_READ_ROWS"]
-LISTED = features.Features([
-    features.Label("y"), features.SparseFeature("u"), features.DenseFeature("d"),
-    features.SequenceFeature("s")])
+from reader_testing import ROOT, Reader, ReaderTestCase, eventually, expected, table_of
 
 
-def table_of(first, rows):
-    """Rows that say which they are."""
-    numbers = range(first, first + rows)
-    return pa.table({
-        # Columns that are not read may stand anywhere.
-        "first": pa.array([first] * rows),
-        "u": pa.array([f"user {n % 97}" for n in numbers]),
-        "y": pa.array([n % 2 for n in numbers], pa.int8()),
-        "middle": pa.array([[1.5]] * rows),
-        "d": pa.array([n / 4 for n in numbers], pa.float32()),
-        "s": pa.array([list(range(n % 3)) for n in numbers], pa.list_(pa.int64())),
-        "unused": pa.array([b"x" * 50] * rows),
-    })
-
-
-class Reader:
-    """The program that reads as a worker does."""
-
-    def __init__(self, pattern, *, block_rows=100, memory_bytes=1 << 30, timeout_s=30,
-                 listed=LISTED, python=sys.executable, path=ROOT / "python"):
-        self.process = subprocess.Popen(
-            [READ_ROWS, listed.to_json(), str(block_rows), str(memory_bytes),
-             str(timeout_s), str(pattern)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "OARLOCK_PYTHON": python, "PYTHONPATH": str(path)})
-        self.failure = None
-        self.files = []
-        first = self.line()
-        if first.startswith("failed"):
-            self.failure = first
-            return
-        self.pid = int(first.split()[1])
-        self.features = json.loads(self.line())
-        while (line := self.line()) != "ready":
-            self.files.append(json.loads(line.removeprefix("file ")))
-
-    def line(self):
-        return self.process.stdout.readline().rstrip("\n")
-
-    def ask(self, file, begin, end):
-        self.process.stdin.write(f"{file} {begin} {end}\n")
-        self.process.stdin.flush()
-
-    def read(self, file, begin, end):
-        """Rows, what is said of bad ones, and the last line."""
-        self.ask(file, begin, end)
-        rows, bad = [], []
-        while not (line := self.line()).startswith(("end", "failed")):
-            (bad if line.startswith("bad") else rows).append(line)
-        return rows, bad, line
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-
-def expected(first, rows):
-    lines = []
-    for n in range(first, first + rows):
-        sequence = "".join(f" {key_of(1, 's', i)}" for i in range(n % 3))
-        user = key_of(2, "u", f"user {n % 97}".encode())
-        lines.append(f"row {n} {n % 2:g} {n / 4:g} |{sequence} | {user}")
-    return lines
-
-
-class ReaderTest(unittest.TestCase):
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+class ReaderTest(ReaderTestCase):
 
     def write(self, name, table, group_rows=1000):
         pq.write_table(table, self.folder / name, row_group_size=group_rows)
@@ -177,14 +88,14 @@ class ReaderTest(unittest.TestCase):
 
     def test_a_reader_that_is_killed(self):
         path = self.write("a.parquet", table_of(0, 5000))
-        with Reader(path, timeout_s=1) as reader:
+        with Reader(path) as reader:
             os.kill(reader.pid, signal.SIGKILL)
             self.assertEqual(reader.read(0, 0, 5000)[2],
                              "failed 14 the reader process was ended by signal 9")
-        with Reader(path, timeout_s=1) as reader:
+        with Reader(path, timeout_s=8) as reader:
             os.kill(reader.pid, signal.SIGSTOP)
             self.assertRegex(reader.read(0, 0, 5000)[2],
-                             "failed 14 the reader process was silent for 1s")
+                             "failed 14 the reader process was silent for 8s")
             self.assertFalse(os.path.exists(f"/proc/{reader.pid}"))
 
     def test_a_reader_ends_with_its_worker(self):
