@@ -340,7 +340,7 @@ class CopyTest(CopyCase):
                 len(list((target / name).rglob("*"))) >= wanted
                 or process.poll() is not None))
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
             self.assert_is(target, names[(target / "CURRENT").read_bytes()])
             # What it has left is in nobody's way.
             self.copy(original, target)
@@ -366,7 +366,7 @@ class CopyTest(CopyCase):
             self.assertIsNone(job.poll())
         finally:
             job.terminate()
-            job.communicate(timeout=60)
+            job.communicate(timeout=240)
 
     def test_a_job_copies_its_own_checkpoints(self):
         folder, target = self.scratch / "live", self.scratch / "backup"
@@ -480,9 +480,9 @@ class StoreTest(CopyCase):
         for size in (1 * MIB, 12 * MIB, 20 * MIB):
             self.relay.stop_after(size)
             process = self.start("checkpoint", "copy", self.second, self.url)
-            self.assertTrue(self.relay.has_stopped.wait(60))
+            self.assertTrue(self.relay.has_stopped.wait(240))
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
             self.relay.go_on()
             for key, value in before.items():
                 self.assertEqual(self.object(key), value, key)
@@ -498,9 +498,9 @@ class StoreTest(CopyCase):
         self.copy(self.second, self.url)
         self.relay.stop_after(12 * MIB)
         process = self.start("checkpoint", "copy", self.url, target)
-        self.assertTrue(self.relay.has_stopped.wait(60))
+        self.assertTrue(self.relay.has_stopped.wait(240))
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
         self.relay.go_on()
         self.assert_is(target, self.first)
         self.copy(self.url, target)
@@ -511,7 +511,7 @@ class StoreTest(CopyCase):
         self.copy(self.first, self.url)
         self.relay.stop_after(12 * MIB)
         process = self.start("checkpoint", "copy", self.url, self.scratch / "back")
-        self.assertTrue(self.relay.has_stopped.wait(60))
+        self.assertTrue(self.relay.has_stopped.wait(240))
         self.environment["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{self.port}"
         self.copy(self.second, self.url)
         self.relay.go_on()
