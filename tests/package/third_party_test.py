@@ -114,18 +114,21 @@ class CommandsTest(unittest.TestCase):
             sorted([*self.commands, "oarlock-examples"]),
             sorted([*make_wheel.PROGRAMS, *examples]))
         became = []
-        execv, os.execv = os.execv, (
-            lambda path, words: became.append((path, words)))
-        self.addCleanup(setattr, os, "execv", execv)
+        execve, os.execve = os.execve, (
+            lambda path, words, environment: became.append(
+                (path, words, environment)))
+        self.addCleanup(setattr, os, "execve", execve)
         for name, where in self.commands.items():
             module, function = where.split(":")
             self.assertEqual(module, "oarlock._programs")
             getattr(_programs, function)()
-            path, words = became[-1]
+            path, words, environment = became[-1]
             program = "oarlock-examples" if name in examples else name
             self.assertEqual(path, oarlock.program(program))
             self.assertEqual(pathlib.Path(words[0]).name, name)
             self.assertEqual(words[1:], sys.argv[1:])
+            self.assertEqual(environment, {
+                "OARLOCK_PYTHON": sys.executable, **os.environ})
 
     def test_the_links_are_the_examples(self):
         listed = re.search(r"^examples=\((.*)\)$",
