@@ -1,6 +1,8 @@
 """`oarlock checkpoint copy`: to another folder, to a store of S3's kind, and back."""
 
+import contextlib
 import itertools
+import logging
 import os
 import pathlib
 import random
@@ -55,9 +57,15 @@ class Relay:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", self._port))
-            for ends in ((client, server), (server, client)):
-                threading.Thread(target=self._carry, args=ends, daemon=True).start()
+            threading.Thread(target=self._connect, args=(client,), daemon=True).start()
+
+    def _connect(self, client):
+        with client, socket.create_connection(("127.0.0.1", self._port)) as server:
+            back = threading.Thread(target=self._carry, args=(server, client),
+                                    daemon=True)
+            back.start()
+            self._carry(client, server)
+            back.join()
 
     def _carry(self, source, target):
         try:
@@ -75,8 +83,10 @@ class Relay:
                 target.sendall(part)
             target.shutdown(socket.SHUT_WR)
         except OSError:
+            # The other direction ends, too.
             for end in (source, target):
-                end.close()
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
 
 
 def setUpModule():
@@ -129,7 +139,7 @@ class CopyCase(unittest.TestCase):
             "train", "--train_files", self.shared / "data/part-*", "--log_dir",
             self.scratch / "logs", "--server_num", "2", "--worker_num", "1", "--model",
             "deepfm", "--hidden_sizes", "3200,2900", "--checkpoint_dir", folder,
-            "--checkpoint_interval_s", "0", *flags)
+            "--checkpoint_interval_s", "0", "--lease_s", "60", *flags)
 
     def copy(self, source, target, code=0):
         return self.command("checkpoint", "copy", source, target, code=code)
@@ -330,7 +340,7 @@ class CopyTest(CopyCase):
                 len(list((target / name).rglob("*"))) >= wanted
                 or process.poll() is not None))
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
             self.assert_is(target, names[(target / "CURRENT").read_bytes()])
             # What it has left is in nobody's way.
             self.copy(original, target)
@@ -356,7 +366,7 @@ class CopyTest(CopyCase):
             self.assertIsNone(job.poll())
         finally:
             job.terminate()
-            job.communicate(timeout=60)
+            job.communicate(timeout=240)
 
     def test_a_job_copies_its_own_checkpoints(self):
         folder, target = self.scratch / "live", self.scratch / "backup"
@@ -381,6 +391,8 @@ class StoreTest(CopyCase):
         super().setUpClass()
         from moto.server import ThreadedMotoServer
 
+        # A line for each request.
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
         cls.server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
         cls.server.start()
         cls.addClassCleanup(cls.server.stop)
@@ -468,9 +480,9 @@ class StoreTest(CopyCase):
         for size in (1 * MIB, 12 * MIB, 20 * MIB):
             self.relay.stop_after(size)
             process = self.start("checkpoint", "copy", self.second, self.url)
-            self.assertTrue(self.relay.has_stopped.wait(60))
+            self.assertTrue(self.relay.has_stopped.wait(240))
             process.kill()
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
             self.relay.go_on()
             for key, value in before.items():
                 self.assertEqual(self.object(key), value, key)
@@ -486,9 +498,9 @@ class StoreTest(CopyCase):
         self.copy(self.second, self.url)
         self.relay.stop_after(12 * MIB)
         process = self.start("checkpoint", "copy", self.url, target)
-        self.assertTrue(self.relay.has_stopped.wait(60))
+        self.assertTrue(self.relay.has_stopped.wait(240))
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
         self.relay.go_on()
         self.assert_is(target, self.first)
         self.copy(self.url, target)
@@ -499,7 +511,7 @@ class StoreTest(CopyCase):
         self.copy(self.first, self.url)
         self.relay.stop_after(12 * MIB)
         process = self.start("checkpoint", "copy", self.url, self.scratch / "back")
-        self.assertTrue(self.relay.has_stopped.wait(60))
+        self.assertTrue(self.relay.has_stopped.wait(240))
         self.environment["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{self.port}"
         self.copy(self.second, self.url)
         self.relay.go_on()

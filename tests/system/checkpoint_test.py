@@ -145,7 +145,9 @@ class CheckpointTest(harness.SystemTest):
         os.kill(self.pid_of_role("server", 0), signal.SIGKILL)
 
         def is_gone():
-            return not os.path.exists(f"/proc/{pids[0]}")
+            # Or has nobody to ask what became of it.
+            text = harness.read_text(f"/proc/{pids[0]}/stat")
+            return not text or ") Z " in text
 
         self.await_true(is_gone, harness.FAILURE_DEADLINE_S,
                         "the end of the command")

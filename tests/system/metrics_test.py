@@ -271,7 +271,7 @@ class MetricsTest(harness.SystemTest):
         servers, workers = self.start_cluster(
             "--test_files", harness.test_files(), "--checkpoint_dir",
             self.path("ckpt"), "--checkpoint_interval_s", "0.3",
-            "--durability", "log")
+            "--on_checkpoint", "true", "--durability", "log")
         # What workers report comes with their heartbeats.
         self.await_value(
             servers[0],

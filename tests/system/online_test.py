@@ -52,10 +52,10 @@ class OnlineTest(harness.SystemTest):
         return self.start_train(
             "--server_num", "2", "--worker_num", str(workers), "--log_dir",
             name, "--watch_dir", watch or self.path("in"), "--watch_poll_s",
-            "0.05",
-            "--checkpoint_dir", self.path("ckpt"), "--checkpoint_interval_s",
-            "0", "--model", "lr", "--learning_rate", "0.05", "--data_format",
-            "multi_slot", "--sparse_feature_dim", "0", "--accessor", "ctr",
+            "0.05", "--checkpoint_dir", self.path("ckpt"),
+            "--checkpoint_interval_s", "0", "--model", "lr",
+            "--learning_rate", "0.05", "--data_format", "multi_slot",
+            "--sparse_feature_dim", "0", "--accessor", "ctr",
             "--batch_size", "64", "--init_range", "0", *flags, name=name)
 
     def await_trained(self, job, file):
