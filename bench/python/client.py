@@ -77,16 +77,13 @@ def python_steps():
 
 
 def make_stubs(folder):
-    names = ["parameter", "table", "job_description", "server_admin",
-             "server_admin_tables", "server_admin_service", "coordinator_blobs",
-             "coordinator_job", "coordinator_progress", "coordinator_ranges",
-             "coordinator_servers", "coordinator_service", "coordinator_training",
-             "coordinator_workers"]
+    messages = [str(path.relative_to(ROOT)) for path in sorted(
+        pathlib.Path(ROOT, "proto", "v1").glob("*.proto"))]
     subprocess.run(
         ["protoc", f"--proto_path={ROOT}", f"--python_out={folder}",
          "--plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin",
          f"--grpc_python_out={folder}",
-         *(f"proto/v1/{name}.proto" for name in names)], check=True, cwd=ROOT)
+         *messages], check=True, cwd=ROOT)
 
 
 class Program:

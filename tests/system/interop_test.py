@@ -53,16 +53,12 @@ def stubs_dir():
     folder = tempfile.mkdtemp(prefix="oarlock_stubs_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     plugin = shutil.which("grpc_python_plugin")
-    admin_messages = [
-        str(path.relative_to(ROOT))
-        for pattern in ("coordinator_*.proto", "server_admin*.proto")
-        for path in sorted(pathlib.Path(ROOT, "proto", "v1").glob(pattern))]
+    messages = [str(path.relative_to(ROOT)) for path in sorted(
+        pathlib.Path(ROOT, "proto", "v1").glob("*.proto"))]
     subprocess.run(
         ["protoc", f"--proto_path={ROOT}", f"--python_out={folder}",
          f"--plugin=protoc-gen-grpc_python={plugin}",
-         f"--grpc_python_out={folder}", "proto/v1/job_description.proto",
-         "proto/v1/parameter.proto",
-         "proto/v1/table.proto", *admin_messages],
+         f"--grpc_python_out={folder}", *messages],
         check=True, cwd=ROOT, timeout=harness.FAILURE_DEADLINE_S)
     return folder
 
