@@ -91,7 +91,13 @@ class Stores:
                          f"{bucket}/{inner}".rstrip("/"), f"{scheme}://")
         system = self._filesystem(scheme, bucket, url)[0]
         path = _fsspec(url).core.strip_protocol(url)
-        return Place(system, path, "" if "://" in path else f"{scheme}://")
+        if "://" in path:
+            return Place(system, path, "")
+        if bucket and f"/{inner}".startswith(path):
+            # The host is no part of it, as in webhdfs://host:port/path; and a mark of a
+            # pattern, "?", was taken for the begin of a query.
+            return Place(system, f"/{inner}", f"{scheme}://{bucket}")
+        return Place(system, path, f"{scheme}://")
 
     def call(self, url: str, action: Callable[[Place], _Result]) -> _Result:
         """action(where that is); a key that is refused is read anew, once."""
@@ -184,6 +190,8 @@ class Stores:
                 f"{first_line(error)}") from None
         except ValueError as error:
             raise errors.InvalidArgumentError(f"'{url}': {first_line(error)}") from None
+        if scheme == "webhdfs":
+            _check_datanodes(system)
         return fs.PyFileSystem(fs.FSSpecHandler(system))
 
     def _make_s3(self, bucket: str) -> Any:
@@ -223,6 +231,17 @@ def _make_gs() -> Any:
     return fs.GcsFileSystem(**options)
 
 
+def _check_datanodes(system: Any) -> None:
+    """Has what a datanode refuses raise: fsspec would take its text for the file's."""
+    namenode = system.url.split("/", 3)[2]
+
+    def check(response: Any, *_: Any, **__: Any) -> None:
+        if response.url.split("/", 3)[2] != namenode:
+            response.raise_for_status()
+
+    system.session.hooks["response"].append(check)
+
+
 def stat(place: Place, opened: Any = None) -> Stat:
     """Of the file at that place, whose handle may be open."""
     filesystem = place.filesystem
@@ -237,7 +256,7 @@ def stat(place: Place, opened: Any = None) -> Stat:
         system.invalidate_cache()
         info = system.info(place.path)
         for name in ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated",
-                     "created"):
+                     "modificationTime", "created"):
             if info.get(name) not in (None, ""):
                 return Stat(int(info["size"]), str(info[name]))
     info = filesystem.get_file_info(place.path)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from reader_testing import (LISTED, READ_ROWS, ROOT, Reader, ReaderTestCase, expected,
                             features, table_of)
-from stores_testing import Gs, Network, S3
+from stores_testing import Gs, Network, S3, WebHdfs
 from oarlock import _find
 
 
@@ -304,6 +304,52 @@ class GsTest(ReaderTestCase):
         with Reader("gs://logs/a.parquet", environment=self.store.environment) as reader:
             self.assertRegex(reader.failure, r"failed (7|16) gs: bucket 'logs' refused the "
                              r"key \(PERMISSION_DENIED\)")
+
+
+class WebHdfsTest(ReaderTestCase):
+    """HDFS, by fsspec."""
+
+    def setUp(self):
+        super().setUp()
+        self.store = WebHdfs()
+        self.addCleanup(self.store.close)
+
+    def test_files_folders_and_patterns(self):
+        for day in (1, 2):
+            for part in range(2):
+                self.store.put(f"/logs/day={day}/{part}.parquet", parquet(10 * part, 10))
+            self.store.put(f"/logs/day={day}/_SUCCESS", b"")
+        url = self.store.url
+        for pattern, count in (("/logs", 4), ("/logs/day=1/", 2), ("/logs/day=*", 4),
+                               ("/logs/day=?/0.*", 2), ("/logs/day=1/0.parquet", 1)):
+            with self.subTest(pattern), Reader(url + pattern) as reader:
+                self.assertIsNone(reader.failure)
+                self.assertEqual(len(reader.files), count)
+                for file in reader.files:
+                    self.assertRegex(file["path"], rf"\A{url}/logs/day=\d/\d.parquet\Z")
+                self.assertEqual(reader.read_all()[:10], [
+                    line.split(" ", 2)[2] for line in expected(0, 10)])
+        self.fails(url + "/logs/day=3*", "failed 5 'webhdfs://.*day=3.*matches no file")
+
+    def test_what_it_refuses_and_what_has_changed(self):
+        path = self.store.url + "/a.parquet"
+        self.store.put("/a.parquet", parquet(0, 1000))
+        with Reader(path) as reader:
+            self.store.put("/a.parquet", parquet(97 * 4, 1000))
+            self.assertRegex(reader.read(0, 0, 1000)[2],
+                             f"failed 9 '{path}' has changed since it was listed")
+        self.store.refused = True
+        self.fails(path, "failed (7|16) webhdfs: bucket '127.0.0.1:.*' refused the key")
+
+    def test_what_a_datanode_says_is_not_taken_for_the_file(self):
+        lines = "".join(f"{n % 2},u{n}\n" for n in range(5000))
+        self.store.put("/a.csv", f"y,u\n{lines}".encode())
+        listed = features.Features([features.Label("y"), features.SparseFeature("u")])
+        with Reader(self.store.url + "/a.csv", format="CSV", listed=listed) as reader:
+            self.store.fail = 1
+            self.assertRegex(reader.read(0, 0, 5000)[2], "failed 14 .*500 .*Server Error")
+            rows, bad, _ = reader.read(0, 0, 5000)
+            self.assertEqual((len(rows), bad), (5000, []))
 
 
 class TrainingTest(ReaderTestCase):

@@ -1,6 +1,6 @@
 """S3 on this machine, whose signatures are checked, and a network in front of it that can
 fail. Of PyPI's moto: the store's own calls, errors and ETags. And as much of Google's
-store as readers ask of it: no package has that."""
+store and of WebHDFS as readers ask of them: no package has these."""
 
 import contextlib
 import http.server
@@ -204,22 +204,9 @@ class Gs:
         self.refused = False
         self._changes = 0
         self._changed = {}
-        store = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                store.serve(self)
-
-            def log_message(self, format, *args):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
+        self._http = _Http(self.serve)
         self.environment = {
-            "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{self._server.server_port}"}
+            "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{self._http.port}"}
 
     def put(self, name, data):
         self._changes += 1
@@ -227,9 +214,7 @@ class Gs:
         self._changed[name] = f"2026-11-29T00:00:{self._changes:02}Z"
 
     def close(self):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(30)
+        self._http.close()
 
     def serve(self, request):
         url = urllib.parse.urlsplit(request.path)
@@ -259,6 +244,110 @@ class Gs:
         return {"name": name, "bucket": "logs", "generation": "7", "metageneration": "1",
                 "size": str(len(self.objects[name])), "updated": self._changed[name],
                 "timeCreated": self._changed[name], "id": f"logs/{name}/7"}
+
+
+class WebHdfs:
+    """A namenode and a datanode.
+
+    Attributes:
+        files: by path, what is in them.
+        refused: the namenode says that the user may do nothing.
+        fail: the datanode answers so many more requests with an error.
+    """
+
+    def __init__(self):
+        self.files = {}
+        self.refused = False
+        self.fail = 0
+        self._changes = 0
+        self._changed = {}
+        self._namenode = _Http(self._serve)
+        self._datanode = _Http(self._serve_blocks)
+        self.url = f"webhdfs://127.0.0.1:{self._namenode.port}"
+
+    def put(self, path, data):
+        self._changes += 1
+        self.files[path] = data
+        self._changed[path] = self._changes
+
+    def close(self):
+        self._namenode.close()
+        self._datanode.close()
+
+    def _serve(self, request):
+        path, query = self._asked(request)
+        below = path.rstrip("/") + "/"
+        names = sorted({each[len(below):].split("/")[0] for each in self.files
+                        if each.startswith(below)})
+        if self.refused:
+            self._raise(request, 403, "AccessControlException", "Permission denied")
+        elif path not in self.files and not names:
+            self._raise(request, 404, "FileNotFoundException", f"no {path}")
+        elif query["op"] == "GETFILESTATUS":
+            _respond(request, 200, json.dumps({
+                "FileStatus": self._status(path, "")}).encode())
+        elif query["op"] == "LISTSTATUS":
+            _respond(request, 200, json.dumps({"FileStatuses": {"FileStatus": [
+                self._status(below + name, name) for name in names]}}).encode())
+        else:
+            _respond(request, 307, b"", {
+                "Location": f"http://127.0.0.1:{self._datanode.port}{request.path}"})
+
+    def _serve_blocks(self, request):
+        path, query = self._asked(request)
+        if self.fail:
+            self.fail -= 1
+            self._raise(request, 500, "IOException", "no live block")
+            return
+        begin = int(query["offset"])
+        _respond(request, 200, self.files[path][begin:begin + int(query["length"])])
+
+    def _status(self, path, name):
+        is_file = path in self.files
+        return {"pathSuffix": name, "type": "FILE" if is_file else "DIRECTORY",
+                "length": len(self.files[path]) if is_file else 0,
+                "modificationTime": self._changed.get(path, 0)}
+
+    @staticmethod
+    def _asked(request):
+        url = urllib.parse.urlsplit(request.path)
+        return (urllib.parse.unquote(url.path.removeprefix("/webhdfs/v1")),
+                dict(urllib.parse.parse_qsl(url.query)))
+
+    @staticmethod
+    def _raise(request, code, name, text):
+        _respond(request, code, json.dumps({"RemoteException": {
+            "exception": name, "message": text}}).encode())
+
+
+class _Http:
+    """Serves GET on a port until it is closed."""
+
+    def __init__(self, serve):
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                serve(self)
+
+            def log_message(self, format, *args):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+
+            def handle_error(self, request, client_address):
+                """A reader that is done with a connection resets it."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(30)
 
 
 def _respond(request, code, body, headers=()):
