@@ -218,6 +218,9 @@ class Session {
   absl::flat_hash_map<std::string, uint32_t> epochs_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_lease_request_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<uint64_t> open_lease_requests_ ABSL_GUARDED_BY(mutex_);
+  // Calls that wait until an older request has its response.
+  std::vector<std::shared_ptr<LeaseCall>> waiting_leases_
+      ABSL_GUARDED_BY(mutex_);
   uint64_t pushes_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   // Works that the run before has left in part and this worker has not leased.

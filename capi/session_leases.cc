@@ -119,13 +119,12 @@ void Session::ContinueLease(const std::shared_ptr<LeaseCall>& call,
   std::vector<uint64_t> done;
   {
     absl::MutexLock lock(&mutex_);
-    // The coordinator remembers so many calls.
+    // The coordinator remembers so many calls: this one waits for an older one.
     if (!open_lease_requests_.empty() &&
         last_lease_request_ + 1 >=
             *open_lease_requests_.begin() + cluster::kMaxLeaseCallSpan) {
-      return call->operation->Finish(absl::ResourceExhaustedError(absl::StrCat(
-          "more than ", cluster::kMaxLeaseCallSpan - 1,
-          " threads lease at a time; let one thread lease for all")));
+      waiting_leases_.push_back(call);
+      return;
     }
     request.set_request(++last_lease_request_);
     open_lease_requests_.insert(last_lease_request_);
@@ -136,11 +135,18 @@ void Session::ContinueLease(const std::shared_ptr<LeaseCall>& call,
       delay, ServerIndex(0), kLeaseRanges, request,
       [this, call, done, number = request.request()](
           const absl::StatusOr<v1::LeaseRangesResponse>& response) {
+        std::vector<std::shared_ptr<LeaseCall>> waiting;
         {
           absl::MutexLock lock(&mutex_);
           open_lease_requests_.erase(number);
+          waiting.swap(waiting_leases_);
         }
         OnLeased(call, done, response);
+        for (const std::shared_ptr<LeaseCall>& each : waiting) {
+          if (!each->operation->done()) {
+            ContinueLease(each, absl::ZeroDuration());
+          }
+        }
       });
 }
 

@@ -196,7 +196,8 @@ class ClientTest(unittest.TestCase):
             for part in self.job.lease(self.id(), total=3000, block=10):
                 parts.append(part.indices)
 
-        threads = [threading.Thread(target=lease) for _ in range(4)]
+        # More than the coordinator answers at a time: some wait for others.
+        threads = [threading.Thread(target=lease) for _ in range(24)]
         begun = threading.excepthook
         failures = []
         threading.excepthook = failures.append
